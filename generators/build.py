@@ -1,0 +1,170 @@
+"""From a dataset to a folder: resumable, on any number of workers, with the same bytes whatever happened on the way."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from generators import catalog, executor, journal, manifest, strict_json
+from generators.dataset import Dataset, UserError
+from generators.shards import ShardResult, write_shard
+
+SHARD_SIZE = 2000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One unit of work: a shard, and all that a worker needs to make it."""
+
+    dataset: str
+    options: dict
+    seed: int
+    split: str
+    start: int
+    stop: int
+    path: str
+
+
+def build(
+    dataset: Dataset,
+    out: str | Path,
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    shard_size: int = SHARD_SIZE,
+    reference: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict:
+    """Write a dataset's shards and manifest into `out` and return the manifest.
+
+    Can be killed at any moment: a restart keeps valid shards, redoes the rest, and ends byte-identical. The manifest
+    is written last, so a folder without one is not a dataset.
+
+    Arguments:
+        dataset: from `catalog.dataset`.
+        out: the folder; empty, new, or one that holds this very dataset (finished or not).
+        seed: names the draw.
+        workers: number of processes.
+        shard_size: samples per shard.
+        reference: name or path by which workers find the dataset (default: its name).
+        progress: called with (samples done, samples in all).
+
+    Raises:
+        UserError: `out` holds something else, or the machine cannot take the data (exit code 4).
+    """
+    out = Path(out)
+    if shard_size < 1 or workers < 1:
+        raise UserError(f"--shard-size {shard_size} and --workers {workers} must be at least 1")
+    identity = manifest.identity(dataset, seed)
+    finished = _finished(out, identity, shard_size)
+    if finished:
+        return finished
+    plans = _plans(dataset, reference or dataset.name, out, seed, shard_size)
+    _make_room(dataset, out)
+    head = _head(identity, shard_size)
+    results = journal.resume(out, head, {Path(plan.path).name for plan in plans})
+    total, done = sum(dataset.splits.values()), sum(result.count for result in results.values())
+    todo = [plan for plan in plans if Path(plan.path).name not in results]
+    for outcome in executor.run(make_shard, todo, workers):
+        if outcome.error is not None:
+            raise outcome.error
+        results[outcome.value.name] = outcome.value
+        journal.append(out, outcome.value)
+        done += outcome.value.count
+        if progress:
+            progress(done, total)
+    by_split = {name: [] for name in dataset.splits}
+    for plan in plans:
+        by_split[plan.split].append(results[Path(plan.path).name])
+    whole = manifest.assemble(identity, by_split)
+    manifest.write(out, whole)
+    (out / journal.NAME).unlink(missing_ok=True)
+    return whole
+
+
+def make_shard(plan: Plan, note: Callable) -> ShardResult:
+    """Draw, render and write one shard; runs in any process."""
+    dataset = _dataset(plan.dataset, strict_json.dumps(plan.options))
+    samples = (dataset.sample(plan.split, index, plan.seed) for index in range(plan.start, plan.stop))
+    return write_shard(Path(plan.path), samples, dataset.features)
+
+
+_made: dict = {}
+
+
+def _dataset(reference: str, options: str) -> Dataset:
+    # One dataset per process and options: opening a source costs more than a shard.
+    if (reference, options) not in _made:
+        _made.clear()
+        _made[reference, options] = catalog.dataset(reference, strict_json.loads(options, "options", floats=True))
+    return _made[reference, options]
+
+
+def _plans(dataset, reference, out, seed, shard_size) -> list[Plan]:
+    if catalog.is_path(reference):
+        reference = str(Path(reference).absolute())
+    return [
+        Plan(
+            reference,
+            dataset.options,
+            seed,
+            split,
+            start,
+            min(start + shard_size, count),
+            str(out / f"{split}-{number:05d}.tar"),
+        )
+        for split, count in dataset.splits.items()
+        for number, start in enumerate(range(0, count, shard_size))
+    ]
+
+
+def _finished(out: Path, identity: dict, shard_size: int) -> dict | None:
+    if not (out / manifest.NAME).exists():
+        return None
+    found = manifest.read(out)
+    different = [key for key in identity if found[key] != identity[key]]
+    if different:
+        shown = "; ".join(f"{key}: {found[key]} there, {identity[key]} asked" for key in different if key != "schema")
+        raise UserError(f"{out} already holds another dataset ({shown}); choose another --out or delete the folder")
+    sizes = {split["shards"][0]["count"] for split in found["splits"].values() if len(split["shards"]) > 1}
+    if sizes - {shard_size}:
+        raise UserError(
+            f"{out} already holds this dataset in shards of {sizes.pop()} samples, asked were {shard_size}; choose another --out"
+        )
+    broken = [s["name"] for split in found["splits"].values() for s in split["shards"] if not journal.valid(out, s)]
+    if not broken:
+        (out / journal.NAME).unlink(missing_ok=True)
+        return found
+    # Damaged shards are made anew. Until that is done the folder is no dataset, and a journal vouches for the rest.
+    journal.recover(out, found, _head(identity, shard_size), broken)
+    (out / manifest.NAME).unlink()
+    return None
+
+
+def _head(identity: dict, shard_size: int) -> str:
+    return strict_json.dumps({"identity": identity, "shard_size": shard_size})
+
+
+def _make_room(dataset: Dataset, out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file; --out must name a folder")
+    foreign = [p.name for p in out.iterdir() if not _ours(p.name, dataset)] if out.is_dir() else []
+    if foreign:
+        raise UserError(f"{out} holds other files ({', '.join(sorted(foreign)[:3])}); choose an empty or new folder")
+    out.mkdir(parents=True, exist_ok=True)
+    height, width, channels = dataset.picture_shape
+    # Uncompressed pixels, both headers and the record: an upper bound, so the disk cannot fill half-way.
+    need = sum(dataset.splits.values()) * (height * width * channels + 2048)
+    free = shutil.disk_usage(out).free
+    if free < need:
+        raise UserError(
+            f"{out}: up to {need / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free; choose another disk", 4
+        )
+
+
+def _ours(name: str, dataset: Dataset) -> bool:
+    return (
+        name in (journal.NAME, manifest.NAME)
+        or name.endswith(".tmp")
+        or any(name.startswith(f"{split}-") for split in dataset.splits)
+    )

@@ -1,0 +1,142 @@
+"""MultiDigits: several digits on one canvas, many of one size or a few of several sizes (Chen, Luo & Li, 2021)."""
+
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from generators import canvas as drawing
+from generators import sources
+from generators.dataset import Dataset, Feature, UserError
+from generators.randomness import below, permutation, random_words
+
+# One constant per decision: never renumber, a later decision takes the next number.
+DIGIT, PLACE, PROBE_ORDER = 0, 1, 2
+
+
+class MultiDigits(Dataset):
+    """Digits that compete by their number (`count`) or by their size (`sizes`) on a black canvas.
+
+    Reference: Chen, Luo & Li (NeurIPS 2021), section 3.1, Tables 3 and 4. Digits are drawn with repetition,
+    lie fully inside the canvas, and add up where they overlap (saturating at 255). The probe splits hold
+    exactly one digit per canvas, placed like in pretraining; each digit of the source is used once before any
+    is used again, train digits for `probe-train`, test digits for `probe-test`.
+
+    Arguments:
+        count: number of 28-pixel digits per canvas (default 2, unless sizes are given).
+        sizes: one digit of each of these sides in pixels, e.g. 20 80 (instead of count).
+        placement: random (anywhere) or grid (28-pixel cells, no two digits in one cell; needs count).
+        canvas: side of the square canvas in pixels.
+        train: number of `pretrain` samples.
+        probe_train: samples of each probe's train split (default: each train digit of the source once).
+        probe_test: samples of each probe's test split (default: each test digit of the source once).
+        digit_source: optdigits, mnist:DIR or mnist.
+
+    >>> MultiDigits(sizes=[20, 80], train=10).probes["digit_80"]
+    ('probe-train-80', 'probe-test-80')
+    """
+
+    version = 1
+    source_options = ("digit_source",)
+    targets = ["digits"]
+    recipe = "multidigits"
+
+    def __init__(
+        self,
+        *,
+        count: int | None = None,
+        sizes: list[int] | None = None,
+        placement: Literal["random", "grid"] = "random",
+        canvas: int = 112,
+        train: int = 60_000,
+        probe_train: int | None = None,
+        probe_test: int | None = None,
+        digit_source: str = "optdigits",
+    ):
+        self.canvas, self.placement = canvas, placement
+        self.sizes = list(sizes) if sizes else [sources.DIGIT_SIDE] * (2 if count is None else count)
+        _check(count, sizes, placement, canvas, dict(train=train, probe_train=probe_train, probe_test=probe_test))
+        self.digits = sources.digits(digit_source)
+        self.sources = {"digits": self.digits}
+        self.picture_shape = (canvas, canvas, 1)
+        digit = Feature(classes=sources.DIGIT_CLASSES)
+        # Probed features: "digit" where all digits have one size by construction, else one feature per size.
+        self.probe_sizes = {f"digit_{side}": side for side in sizes} if sizes else {"digit": sources.DIGIT_SIDE}
+        self.features = {"digits": Feature(sources.DIGIT_CLASSES, many=True), **dict.fromkeys(self.probe_sizes, digit)}
+        self.splits, self.probes, self._split_size = {"pretrain": train}, {}, {}
+        for feature, side in self.probe_sizes.items():
+            ending = f"-{side}" if sizes else ""
+            self.probes[feature] = (f"probe-train{ending}", f"probe-test{ending}")
+            wanted = (probe_train or self.digits.count("train"), probe_test or self.digits.count("test"))
+            self.splits.update(zip(self.probes[feature], wanted, strict=True))
+            self._split_size.update(dict.fromkeys(self.probes[feature], side))
+
+    def draw(self, split, index, stream):
+        probe = split != "pretrain"
+        part = "test" if split.startswith("probe-test") else "train"
+        sides = [self._split_size[split]] if probe else self.sizes
+        available = self.digits.count(part)
+        if probe:
+            turn, place = divmod(index, available)
+            chosen = [int(_order(stream.key.tobytes(), turn, available)[place])]
+        else:
+            chosen = stream.below(DIGIT, available, len(sides)).tolist()
+        classes = self.digits.labels[part][chosen].tolist()
+        labels = {"digits": classes}
+        for feature, side in self.probe_sizes.items():
+            if sides.count(side) == 1:  # with two digits of one size "the" digit of that size does not exist
+                labels[feature] = classes[sides.index(side)]
+        tops, lefts = self._places(stream, sides)
+        return labels, {"part": part, "source": chosen, "size": sides, "top": tops, "left": lefts}
+
+    def _places(self, stream, sides) -> tuple[list[int], list[int]]:
+        if self.placement == "grid":
+            across = self.canvas // sources.DIGIT_SIDE
+            cells = permutation(stream.words(PLACE, across * across))[: len(sides)]
+            return (cells // across * sources.DIGIT_SIDE).tolist(), (cells % across * sources.DIGIT_SIDE).tolist()
+        room = np.array([self.canvas - side + 1 for side in sides for _ in range(2)])
+        places = below(stream.words(PLACE, len(room)), room)
+        return places[0::2].tolist(), places[1::2].tolist()
+
+    def render(self, labels, factors, stream) -> np.ndarray:
+        canvas = np.zeros((self.canvas, self.canvas), dtype=np.uint8)
+        rows = zip(factors["source"], factors["size"], factors["top"], factors["left"], strict=True)
+        for source, side, top, left in rows:
+            patch = self.digits.pictures[factors["part"]][source]
+            if side != sources.DIGIT_SIDE:
+                patch = drawing.resize(patch, side, side)
+            drawing.add(canvas, patch, top, left)
+        return canvas[:, :, None]
+
+
+def _check(count, sizes, placement, canvas, numbers) -> None:
+    faults = []
+    if count is not None and sizes:
+        faults.append("count and sizes exclude each other: give --count N or --sizes S S ...")
+    if not sources.DIGIT_SIDE <= canvas <= 1024:
+        faults.append(f"--canvas {canvas}: from {sources.DIGIT_SIDE} to 1024 pixels")
+    if count is not None and not 1 <= count <= 1024:
+        faults.append(f"--count {count}: from 1 to 1024 digits")
+    faults += [
+        f"--sizes {side}: a digit has 4 to {canvas} pixels here" for side in sizes or [] if not 4 <= side <= canvas
+    ]
+    if placement == "grid":
+        cells = (canvas // sources.DIGIT_SIDE) ** 2
+        if sizes:
+            faults.append("--placement grid has 28-pixel cells: it goes with --count, not with --sizes")
+        elif (count or 2) > cells:
+            faults.append(
+                f"--count {count} --placement grid: a canvas of {canvas} pixels has {cells} cells of 28 pixels"
+            )
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            faults.append(f"--{name.replace('_', '-')} {number}: at least 1")
+    if faults:
+        raise UserError("multidigits: " + "; ".join(faults))
+
+
+@lru_cache(maxsize=16)
+def _order(key: bytes, turn: int, count: int) -> np.ndarray:
+    # The turn-th shuffle of a split's source digits, so that a probe split of any length is as even as can be.
+    words = random_words(np.frombuffer(key, dtype=np.uint64), PROBE_ORDER, 0, turn, count=count)
+    return permutation(words)

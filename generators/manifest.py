@@ -1,0 +1,149 @@
+"""The manifest of a dataset folder: written last, read strictly; a folder without one is not a dataset."""
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+from generators import shards, strict_json
+from generators.dataset import Dataset, UserError
+
+NAME = "manifest.json"
+SCHEMA = 1
+KEYS = {
+    "schema": int, "dataset": str, "version": int, "options": dict, "seed": int, "sources": dict, "features": dict,
+    "targets": list, "probes": dict, "recipe": str, "constant_channels": (dict, type(None)), "picture_shape": list,
+    "splits": dict, "content_digest": str, "environment": dict,
+}  # fmt: skip
+SPLIT_KEYS = {"count": int, "class_counts": dict, "content_digest": str, "shards": list}
+SHARD_KEYS = {"name": str, "bytes": int, "sha256": str, "count": int, "content_digest": str}
+
+
+def identity(dataset: Dataset, seed: int) -> dict:
+    """What a dataset folder is, before any sample is drawn: everything of the manifest but splits and digests.
+
+    Paths of sources stay outside: a source is known by its name and digest.
+    """
+    options = dict(dataset.options)
+    for name in dataset.source_options:
+        options[name] = options[name].partition(":")[0]
+    constant = dataset.constant_channels
+    return {
+        "schema": SCHEMA,
+        "dataset": dataset.name,
+        "version": dataset.version,
+        "options": options,
+        "seed": seed,
+        "sources": {
+            role: {"name": s.name, "digest": s.digest, "licence": s.licence} for role, s in dataset.sources.items()
+        },
+        "features": {name: {"classes": f.classes, "many": f.many} for name, f in dataset.features.items()},
+        "targets": list(dataset.targets),
+        "probes": {name: list(pair) for name, pair in dataset.probes.items()},
+        "recipe": dataset.recipe,
+        "constant_channels": None if constant is None else {"label": constant.label, "max": constant.max},
+        "picture_shape": list(dataset.picture_shape),
+    }
+
+
+def assemble(identity: dict, results: dict[str, list[shards.ShardResult]]) -> dict:
+    """The whole manifest from the identity and each split's shard results in order."""
+    splits = {}
+    for split, parts in results.items():
+        counts = {
+            name: [sum(c) for c in zip(*(p.class_counts[name] for p in parts), strict=True)]
+            for name in parts[0].class_counts
+        }
+        splits[split] = {
+            "count": sum(part.count for part in parts),
+            "class_counts": {name: column for name, column in counts.items() if any(column)},
+            "content_digest": hashlib.sha256(b"".join(part.digests for part in parts)).hexdigest(),
+            "shards": [part.entry() for part in parts],
+        }
+    manifest = {**identity, "splits": splits, "environment": environment()}
+    return {**manifest, "content_digest": overall_digest(manifest)}
+
+
+def overall_digest(manifest: dict) -> str:
+    """The dataset's identity: SHA-256 over what it is and each split's content, whatever the shards look like.
+
+    The default recipe and the environment are not part of it.
+    """
+    content = {key: manifest[key] for key in KEYS if key not in ("recipe", "splits", "content_digest", "environment")}
+    content["splits"] = {name: [split["count"], split["content_digest"]] for name, split in manifest["splits"].items()}
+    return hashlib.sha256(strict_json.dumps(content).encode()).hexdigest()
+
+
+def environment() -> dict:
+    """Versions and platform, informative only."""
+    import zlib
+
+    import numpy
+    import PIL
+
+    return {
+        "python": platform.python_version(), "numpy": numpy.__version__, "pillow": PIL.__version__,
+        "zlib": zlib.ZLIB_RUNTIME_VERSION, "platform": f"{platform.system()}-{platform.machine()}",
+    }  # fmt: skip
+
+
+def write(folder: Path, manifest: dict) -> None:
+    """Write the manifest atomically: it appears whole or not at all."""
+    partial = folder / f"{NAME}.{os.getpid()}.tmp"
+    try:
+        with open(partial, "w", encoding="ascii") as file:
+            file.write(strict_json.dumps(manifest) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(folder / NAME)
+    finally:
+        partial.unlink(missing_ok=True)
+    shards.sync_folder(folder)
+
+
+def read(folder: Path) -> dict:
+    """The manifest of a folder, its schema and its digest checked.
+
+    Raises:
+        UserError: no folder, no manifest, or one that does not agree with itself.
+    """
+    path = Path(folder) / NAME
+    if not path.is_file():
+        state = "is not there" if not Path(folder).is_dir() else f"has no {NAME}"
+        raise UserError(f"{folder}: the dataset folder {state}; make it with `bench generate NAME --out {folder}`")
+    manifest = strict_json.loads(path.read_bytes(), str(path))
+    faults = _faults(manifest, KEYS, "the manifest")
+    if not faults and manifest["schema"] != SCHEMA:
+        faults = [f"schema {manifest['schema']} is not {SCHEMA}, the one this version reads"]
+    if not faults:
+        for name, split in manifest["splits"].items():
+            faults += _faults(split, SPLIT_KEYS, f"split {name}")
+            for shard in split.get("shards", []) if not faults else []:
+                faults += _faults(shard, SHARD_KEYS, f"a shard of {name}")
+                faults += (
+                    [] if faults or _safe(shard["name"], name) else [f"{shard['name']!r} is no shard name of {name}"]
+                )
+            if not faults and split["count"] != sum(shard["count"] for shard in split["shards"]):
+                faults.append(f"split {name}: the shards' counts do not add up to {split['count']}")
+    if not faults and manifest["content_digest"] != overall_digest(manifest):
+        faults.append("its content_digest does not follow from its contents")
+    if faults:
+        raise UserError(f"{path}: {'; '.join(faults)}. Restore the manifest or make the dataset anew")
+    return manifest
+
+
+def _safe(name: str, split: str) -> bool:
+    # A shard is a plain file beside the manifest: no path, no other split.
+    number = name.removeprefix(f"{split}-").removesuffix(".tar")
+    return name == f"{split}-{number}.tar" and number.isdigit() and "/" not in split
+
+
+def _faults(value, keys: dict, what: str) -> list[str]:
+    if not isinstance(value, dict):
+        return [f"{what} must be an object, got {type(value).__name__}"]
+    faults = [f"{what} lacks the key {key!r}" for key in keys if key not in value]
+    faults += [f"{what} has the unknown key {key!r}" for key in value if key not in keys]
+    for key, kind in keys.items():
+        if key in value and (not isinstance(value[key], kind) or isinstance(value[key], bool)):
+            faults.append(f"{what}: {key} has the wrong type {type(value[key]).__name__}")
+    return faults

@@ -1,0 +1,209 @@
+"""The shard format, written and read in one place: plain USTAR files of one .png and one .json per sample.
+
+Integrity is the file digest (SHA-256 of a shard's bytes). Identity is the content digest (SHA-256 over id, shape,
+raw pixels and all labels): it does not depend on PNG encoders, shard sizes or workers.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from generators import png, strict_json
+from generators.dataset import Feature, Sample, UserError
+
+BLOCK = 512
+END = bytes(2 * BLOCK)
+RECORD = 20 * BLOCK  # tar files are padded to whole records of 20 blocks
+
+
+@dataclass
+class ShardResult:
+    """What writing one shard yields: the manifest's entry, each sample's digest and the labels' counts."""
+
+    name: str
+    bytes: int = 0
+    sha256: str = ""
+    count: int = 0
+    digests: bytes = b""
+    class_counts: dict[str, list[int]] = field(default_factory=dict)
+
+    def entry(self) -> dict:
+        content = hashlib.sha256(self.digests).hexdigest()
+        return {
+            "name": self.name,
+            "bytes": self.bytes,
+            "sha256": self.sha256,
+            "count": self.count,
+            "content_digest": content,
+        }
+
+
+def member_name(index: int, ending: str) -> str:
+    return f"{index:08d}.{ending}"
+
+
+def member_header(name: str, size: int) -> bytes:
+    """The 512-byte USTAR header of a regular file of mode 0444, owner 0, time 0.
+
+    >>> len(member_header("00000000.png", 5))
+    512
+    """
+    fields = b"%b\0%b\0%b\0%b\0%011o\0%011o\0" % (
+        name.encode().ljust(99, b"\0"),
+        b"0000444",
+        b"0000000",
+        b"0000000",
+        size,
+        0,
+    )
+    rest = b"0" + bytes(100) + b"ustar\x0000" + bytes(64) + bytes(16 + 167)
+    checksum = sum(fields) + sum(rest) + 8 * ord(" ")
+    return fields + b"%06o\0 " % checksum + rest
+
+
+def content_digest(index: int, picture: np.ndarray, text: bytes) -> bytes:
+    """SHA-256 of one sample: "[id,[H,W,C]]", a zero byte, the raw pixels, the JSON text (all labels and factors)."""
+    head = strict_json.dumps([index, list(picture.shape)]).encode()
+    return hashlib.sha256(head + b"\0" + picture.tobytes() + text).digest()
+
+
+def record_text(sample: Sample) -> bytes:
+    """The .json member of a sample."""
+    return strict_json.dumps({"id": sample.index, "labels": sample.labels, "factors": sample.factors}).encode()
+
+
+def write_shard(path: Path, samples: Iterable[Sample], features: dict[str, Feature]) -> ShardResult:
+    """Write one shard so that its final name never shows a partial file.
+
+    A unique temporary name in the same folder, then flush, fsync, read back, rename, fsync of the folder.
+
+    Raises:
+        UserError: what was read back is not what was written.
+    """
+    result = ShardResult(path.name, class_counts={name: [0] * f.classes for name, f in features.items()})
+    partial = path.with_name(f"{path.name}.{os.getpid()}-{time.monotonic_ns()}.tmp")
+    digests, file_digest = [], hashlib.sha256()
+    try:
+        with open(partial, "xb") as file:
+
+            def put(data: bytes) -> None:
+                file.write(data)
+                file_digest.update(data)
+                result.bytes += len(data)
+
+            for sample in samples:
+                text = record_text(sample)
+                for ending, body in (("png", png.encode(sample.picture)), ("json", text)):
+                    put(member_header(member_name(sample.index, ending), len(body)) + body + bytes(-len(body) % BLOCK))
+                digests.append(content_digest(sample.index, sample.picture, text))
+                count_labels(result.class_counts, sample.labels)
+            put(END + bytes(-(result.bytes + len(END)) % RECORD))
+            file.flush()
+            os.fsync(file.fileno())
+        result.sha256, result.count, result.digests = file_digest.hexdigest(), len(digests), b"".join(digests)
+        if hash_file(partial) != result.sha256:
+            raise UserError(f"{path}: the disk did not return what was written; check the disk", exit_code=4)
+        partial.replace(path)
+        sync_folder(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+    return result
+
+
+def count_labels(class_counts: dict[str, list[int]], labels: dict) -> None:
+    """Add a sample's labels to the counts of each feature's classes, in place."""
+    for name, counts in class_counts.items():
+        value = labels.get(name)
+        for one in value if isinstance(value, list) else [] if value is None else [value]:
+            counts[one] += 1
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in the folder outlast a power failure."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def hash_file(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@lru_cache(maxsize=65536)
+def _hash_once(path: Path, size: int, mtime: int, inode: int) -> str:
+    return hash_file(path)
+
+
+def check_shard(folder: Path, entry: dict) -> None:
+    """A shard is valid only if its size and SHA-256 equal the manifest's: most damage reads without an error.
+
+    Raises:
+        UserError: missing, truncated or changed shard, with the remedy.
+    """
+    path = folder / entry["name"]
+    remedy = "run the same `bench generate` again after deleting this file, or restore it from a copy"
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        raise UserError(f"{path}: the shard is missing; {remedy}") from None
+    if stat.st_size != entry["bytes"]:
+        raise UserError(f"{path}: the shard has {stat.st_size} bytes, the manifest says {entry['bytes']}; {remedy}")
+    found = _hash_once(path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
+    if found != entry["sha256"]:
+        raise UserError(f"{path}: SHA-256 is {found[:12]}..., the manifest says {entry['sha256'][:12]}...; {remedy}")
+
+
+def read_shard(path: Path, shape: tuple[int, int, int], count: int) -> Iterator[tuple[np.ndarray, dict, bytes]]:
+    """Pictures, records and content digests of a shard, in order.
+
+    The reader is strict: each member's header must be the very bytes that the writer makes, so links, sparse
+    files, long names and foreign members are refused before anything is decoded.
+
+    Raises:
+        UserError: anything else than a whole shard of `count` samples.
+    """
+    data = memoryview(path.read_bytes())
+    place = 0
+
+    def member(ending: str) -> tuple[int, bytes]:
+        nonlocal place
+        header = bytes(data[place : place + BLOCK])
+        name, size = header[:12].rstrip(b"\0").decode("ascii", "replace"), header[124:135]
+        digits = name.partition(".")[0]
+        good = digits.isdigit() and len(digits) == 8 and size.isdigit() and not size.strip(b"01234567")
+        if not good or header != member_header(member_name(int(digits), ending), int(size, 8)):
+            raise UserError(
+                f"{path}: byte {place} is no header of a .{ending} sample file; the shard is damaged or foreign"
+            )
+        start, place = place + BLOCK, place + BLOCK + -(-int(size, 8) // BLOCK) * BLOCK
+        if place > len(data):
+            raise UserError(f"{path}: {name} ends beyond the end of the shard; the shard is truncated")
+        return int(digits), bytes(data[start : start + int(size, 8)])
+
+    for _ in range(count):
+        index, picture_bytes = member("png")
+        same, text = member("json")
+        what = f"{path}: {member_name(index, 'json')}"
+        record = strict_json.loads(text, what)
+        if (
+            same != index
+            or not isinstance(record, dict)
+            or set(record) != {"id", "labels", "factors"}
+            or record["id"] != index
+        ):
+            raise UserError(
+                f"{what}: the picture's and the record's ids differ or fields are missing; the shard is damaged"
+            )
+        picture = png.decode(picture_bytes, shape, f"{path}: {member_name(index, 'png')}")
+        yield picture, record, content_digest(index, picture, text)
+    if len(data) - place < len(END) or any(data[place:]):
+        raise UserError(f"{path}: more than {count} samples or a damaged end; the shard is not the manifest's")

@@ -1,0 +1,45 @@
+"""JSON as the files of this project use it: canonical when written, strict when read."""
+
+import json
+
+from generators.dataset import UserError
+
+
+def dumps(value) -> str:
+    """Canonical text: sorted keys, no spaces, ASCII only, no NaN or Infinity.
+
+    >>> dumps({"b": [1, 2], "a": None})
+    '{"a":null,"b":[1,2]}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def loads(text: str | bytes, what: str, floats: bool = False):
+    """The value of a JSON text; refuses duplicate keys, NaN, Infinity and (unless `floats`) any float.
+
+    Arguments:
+        text: the JSON text.
+        what: the file's name, for the error.
+        floats: whether numbers with a fraction are allowed.
+
+    Raises:
+        UserError: the text is no strict JSON.
+
+    >>> loads('{"a": 1}', "example")
+    {'a': 1}
+    """
+
+    def unique(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = sorted({key for key in keys if keys.count(key) > 1})
+        if repeated:
+            raise ValueError(f"the key {repeated[0]!r} stands twice")
+        return dict(pairs)
+
+    def refuse(token):
+        raise ValueError(f"{token} is not allowed")
+
+    try:
+        return json.loads(text, object_pairs_hook=unique, parse_constant=refuse, parse_float=None if floats else refuse)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{what}: not valid JSON ({error}); restore the file or make it anew") from None

@@ -1,0 +1,1 @@
+"""Suppression bench: which features does an encoder keep when several compete?"""
