@@ -106,7 +106,8 @@ def check_options(
     ["example: unknown option 'temprature', did you mean 'temperature'? (known: temperature)"]
     """
     known = parameters(target, skip)
-    resolved = {name: p.default for name, p in known.items() if p.default is not p.empty}
+    defaults = {name: p.default for name, p in known.items() if p.default is not p.empty}
+    resolved = {name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()}
     faults = []
     for given, value in options.items():
         name = str(given).replace("-", "_")

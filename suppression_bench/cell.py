@@ -1,0 +1,182 @@
+"""One cell, the story in one function: data, training, probes, record."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from generators import catalog, strict_json
+from generators.dataset import UserError
+from generators.randomness import random_words
+from suppression_bench import provenance
+from suppression_bench.encoder import Encoder
+from suppression_bench.evaluation import probe as probing
+from suppression_bench.evaluation.measure import measure
+from suppression_bench.evaluation.online_probe import OnlineProbe
+from suppression_bench.method import Info, Method
+from suppression_bench.results import record as records
+from suppression_bench.spec import Cell
+from suppression_bench.training import checkpoint, loop, optimizers
+from suppression_bench.training.data import Data
+from suppression_bench.training.loop import Training
+from suppression_bench.training.views import Augmentation
+
+
+def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int], None] | None = None) -> dict:
+    """Run a cell to its record, or return the record that is there.
+
+    Killed at any moment, the next call goes on from the last checkpoint and ends with the same weights (on a CPU).
+
+    Arguments:
+        cell: resolved, its data folder known.
+        folder: where the record, the weights and the checkpoints go.
+        device: where to train.
+        note: called now and then with (steps done, steps in all).
+
+    Raises:
+        UserError: damaged data, or a checkpoint of a run that has changed.
+    """
+    if (folder / records.NAME).exists():
+        found = records.read(folder / records.NAME)
+        if found["run"]["status"] != "failed":
+            return found
+    began = time.monotonic()
+    folder.mkdir(parents=True, exist_ok=True)
+    spec = cell.spec
+    data = Data(cell.folder, spec["data"]["bits"])
+    data.check()
+    training, augmentation = Training(**spec["train"]), Augmentation(**spec["augmentation"])
+    options = probing.Probing(**spec["probe"])
+    samples = data.samples("pretrain", device)
+    method = build(cell, data, len(samples)).to(device, memory_format=torch.channels_last)
+    observers, outcome = [], loop.Outcome("ok", 0, float("nan"), 0, 0.0)
+    if method.trains:
+        if "online" in options.kinds:
+            observers = [_online(data, method, training, len(samples), spec["seed"], device)]
+        labels = _labels(data, method, device) if method.needs_labels else None
+        outcome = loop.train(
+            method, samples, training, augmentation, seed=spec["seed"], device=device, labels=labels,
+            observers=observers, folder=folder, identity=_identity(cell, device), note=note,
+        )  # fmt: skip
+    status, probes, collapsed = outcome.status, [], []
+    if status == "ok":
+        online = {probe.feature: probe for observer in observers for probe in observer.probes()}
+        probes, collapsed, finite = measure(data, method, options, online, spec["seed"], device)
+        status = "ok" if finite else "invalid_features"
+        save_encoder(method.encoder, folder / "encoder.safetensors")
+    made = {
+        "schema": records.SCHEMA,
+        "id": cell.identity,
+        "spec": spec,
+        "code": provenance.code(cell.references["method"]),
+        "environment": provenance.environment(device),
+        "run": {
+            "status": status,
+            "error": None if status != "diverged" else f"the loss was not finite at step {outcome.steps}",
+            "steps": outcome.steps,
+            "resumes": outcome.resumes,
+            "seconds": round(time.monotonic() - began, 3),
+            "images_per_second": round(outcome.steps * training.batch_size / outcome.seconds, 1)
+            if outcome.seconds
+            else 0,
+            "peak_memory_bytes": provenance.peak_memory(device),
+            "loss": outcome.loss if np.isfinite(outcome.loss) else None,
+            "collapsed": collapsed,
+        },
+        "probes": probes,
+        "metrics": {},
+    }
+    records.write(folder, made)
+    checkpoint.clear(folder)
+    return made
+
+
+def failure(cell: Cell, folder: Path, error: str) -> dict:
+    """Write the record of a cell that ended with an error; the next run tries it again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {
+        "schema": records.SCHEMA, "id": cell.identity, "spec": cell.spec, "code": provenance.code(cell.references["method"]),
+        "environment": provenance.environment(torch.device("cpu")), "probes": [], "metrics": {},
+        "run": {"status": "failed", "error": error, "steps": 0, "resumes": 0, "seconds": 0.0, "images_per_second": 0,
+                "peak_memory_bytes": 0, "loss": None, "collapsed": []},
+    }  # fmt: skip
+    records.write(folder, made)
+    return made
+
+
+def build(cell: Cell, data: Data, count: int) -> Method:
+    """The cell's method around its encoder, initialised from the seed."""
+    spec, references = cell.spec, cell.references
+    encoder_class = catalog.load_class("suppression_bench.encoders", references["encoder"], Encoder)
+    method_class = catalog.load_class("suppression_bench.methods", references["method"], Method)
+    loop.seed_torch(loop.training_key(spec["seed"]), loop.INITIAL)
+    encoder = encoder_class(data.picture_shape[0], data.channels, **spec["encoder"]["options"])
+    targets = data.targets() if method_class.needs_labels else {}
+    info = Info(data.picture_shape, data.bits, count, targets)
+    arguments = []
+    if spec["loss"]:
+        function = catalog.load_function("suppression_bench.losses", references["loss"])
+        arguments = [partial(function, **spec["loss"]["options"])]
+    method = method_class(encoder, info, *arguments, **spec["method"]["options"])
+    if spec["train"]["initialisation"] == "glorot":
+        optimizers.glorot(method)
+    method.after_build()
+    return method
+
+
+def save_encoder(encoder: Encoder, path: Path) -> None:
+    """The frozen encoder's weights as safetensors, whole or not at all."""
+    from safetensors.torch import save
+
+    partial_path = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    partial_path.write_bytes(save({name: tensor.contiguous().cpu() for name, tensor in encoder.state_dict().items()}))
+    partial_path.replace(path)
+
+
+def _labels(data: Data, method: Method, device) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(data.labels("pretrain", name)).to(device) for name in method.info.targets}
+
+
+def _online(data: Data, method: Method, training: Training, count: int, seed: int, device) -> OnlineProbe:
+    tasks = [
+        probing.Task(feature, data.classes(feature), data.labels("pretrain", feature))
+        for feature in data.probes()
+        if data.has_label("pretrain", feature)
+    ]
+    steps, warmup = training.total_steps(count), training.warmup_epochs * training.steps_per_epoch(count)
+    head_seed = int(random_words(loop.training_key(seed), loop.INITIAL, 1, count=1)[0] >> np.uint64(1))
+    return OnlineProbe(method.encoder.width, tasks, training, steps, warmup, head_seed, device)
+
+
+def _identity(cell: Cell, device: torch.device) -> dict:
+    # Flat, so that a refusal can name each differing field.
+    flat = {
+        f"code.{key}": value for key, value in provenance.code(cell.references["method"]).items() if key != "commit"
+    }
+    flat.update({key: provenance.environment(device)[key] for key in ("torch", "device", "threads")})
+    for section, value in cell.spec.items():
+        pairs = value.items() if isinstance(value, dict) else [("", value)]
+        flat.update({f"{section}.{name}".rstrip("."): _plain(inner) for name, inner in pairs})
+    return flat
+
+
+def _plain(value):
+    return value if isinstance(value, (str, int, float, bool, type(None))) else json.loads(strict_json.dumps(value))
+
+
+def device_of(name: str) -> torch.device:
+    """The device of --device: auto takes CUDA where there is one.
+
+    Raises:
+        UserError: cuda where there is none.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("--device cuda: torch sees no CUDA device here; use --device cpu or auto")
+    return torch.device(name)

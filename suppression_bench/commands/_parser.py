@@ -1,0 +1,126 @@
+"""Flags, served by jsonargparse; a wrong one becomes one sentence."""
+
+import argparse
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+from jsonargparse import ArgumentParser
+
+from generators import options
+from generators.dataset import UserError
+
+
+class Parser(ArgumentParser):
+    """A parser whose faults are `UserError`s, with "did you mean" for flags."""
+
+    def __init__(self, command: str, description: str):
+        super().__init__(prog=f"bench {command}", description=description, exit_on_error=False, allow_abbrev=False)
+
+    def read(self, arguments: list[str]):
+        """The parsed flags.
+
+        Raises:
+            UserError: unknown flag or wrong value.
+        """
+        try:
+            return self.parse_args(arguments)
+        except argparse.ArgumentError as error:
+            text = " ".join(str(error).split())
+        unknown = re.search(r"unrecognized arguments: (.*)", text, re.IGNORECASE)
+        if unknown:
+            flag = unknown.group(1).split()[0]
+            known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
+            hint = options.did_you_mean(flag, known) if flag.startswith("-") else "too many names"
+            raise UserError(f"{self.prog}: unknown argument {flag!r}, {hint}")
+        raise UserError(f"{self.prog}: {text}; see {self.prog} --help")
+
+    def add_options(self, target: Callable) -> None:
+        """One flag per option of a plug-in's signature, its help from the docstring.
+
+        Values stay texts here: `options.check_options` converts them and names all faults at once.
+        """
+        group = self.add_argument_group(f"options of {target.name}")
+        texts = argument_texts(target)
+        for name, parameter in options.parameters(target).items():
+            many = "list" in str(parameter.annotation)
+            default = "" if parameter.default is None else f" (default: {parameter.default})"
+            words = {"nargs": "+"} if many else {}
+            group.add_argument(
+                f"--{name.replace('_', '-')}", type=str, default=None, metavar=name.upper(),
+                help=texts.get(name, "") + default, **words,
+            )  # fmt: skip
+
+
+def argument_texts(target: Callable) -> dict[str, str]:
+    """The lines of a docstring's `Arguments:` section: name -> text.
+
+    >>> def example(*, size: int = 1):
+    ...     '''Example.
+    ...
+    ...     Arguments:
+    ...         size: in pixels.
+    ...     '''
+    >>> argument_texts(example)
+    {'size': 'in pixels.'}
+    """
+    section = re.search(r"^Arguments:\n((?:[ ]{4}.*\n?|\n)+)", inspect.getdoc(target) or "", re.MULTILINE)
+    found: dict[str, str] = {}
+    name = ""
+    for line in section.group(1).split("\n") if section else []:
+        start = re.match(r"[ ]{4}(\w+): (.*)", line)
+        if start:
+            name = start.group(1)
+            found[name] = start.group(2)
+        elif name and line.strip():
+            found[name] += " " + line.strip()
+    return found
+
+
+def pairs(texts: list[str], flag: str, split: bool = False) -> dict:
+    """["key=value", ...] -> {key: value}, values read as YAML; with `split`, comma-separated lists of them.
+
+    >>> pairs(["bits=0,5", "method=simclr"], "--only", split=True)
+    {'bits': [0, 5], 'method': ['simclr']}
+    """
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key or not value:
+            raise UserError(f"{flag} {text!r}: write key=value")
+        if split:
+            found[key] = [yaml.safe_load(part) for part in value.split(",")]
+        else:
+            # 1e-3 is a number to people, a text to YAML: the option's own type decides.
+            found[key] = yaml.safe_load(value) if value[0] in "[{" else value
+    return found
+
+
+def set_data_root(folder: str | None) -> None:
+    """--data-root reaches every worker through the environment."""
+    if folder:
+        os.environ["SUPPRESSION_BENCH_CACHE"] = str(Path(folder).absolute())
+
+
+class Bar:
+    """A progress bar on a terminal, silence elsewhere."""
+
+    def __init__(self, total: int, unit: str):
+        from tqdm import tqdm
+
+        self.bar = tqdm(total=total, unit=unit, disable=not sys.stderr.isatty(), dynamic_ncols=True)
+
+    def to(self, done: int, total: int | None = None) -> None:
+        self.bar.total = total or self.bar.total
+        self.bar.update(done - self.bar.n)
+
+    def say(self, line: str) -> None:
+        self.bar.write(line, file=sys.stdout)
+        sys.stdout.flush()
+
+    def close(self) -> None:
+        self.bar.close()

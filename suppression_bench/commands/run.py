@@ -1,0 +1,121 @@
+"""Train and probe: bench run SUITE, or one cell with bench run --data DIR --method NAME."""
+
+import sys
+from pathlib import Path
+
+from generators import executor
+from generators.dataset import UserError
+from suppression_bench.commands._parser import Bar, Parser, pairs, set_data_root
+
+
+def _parser() -> Parser:
+    parser = Parser("run", "Run a suite (its data is generated where missing), or one method on a generated folder.")
+    parser.add_argument("suite", type=str, nargs="?", default=None, help="name or .yaml file of a suite")
+    parser.add_argument(
+        "--data", type=str, default=None, help="a folder that `bench generate` wrote, in place of a suite"
+    )
+    parser.add_argument("--method", type=str, default=None, help="with --data: a method's name or .py file")
+    parser.add_argument("--recipe", type=str, default=None, help="with --data: a recipe (default: the dataset's own)")
+    parser.add_argument("--set", type=str, nargs="+", action="append", default=None, metavar="KEY=VALUE",
+                        help="settings, dotted (train.epochs=5) or short (epochs=5)")  # fmt: skip
+    parser.add_argument("--only", type=str, nargs="+", default=[], metavar="KEY=VALUES",
+                        help="keep the cells that have one of the values: temperature=0.1 bits=0,5 method=simclr")  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=int, default=None, help="number of seeds, for cells that name none of their own"
+    )
+    parser.add_argument("--out", type=str, default=None, help="the run's folder (default: runs/SUITE)")
+    parser.add_argument(
+        "--digit-source", type=str, default=None, help="optdigits, mnist or mnist:DIR, in place of the suite's"
+    )
+    parser.add_argument(
+        "--data-root", type=str, default=None, help="where data is kept (default: $SUPPRESSION_BENCH_CACHE)"
+    )
+    parser.add_argument("--device", type=str, default="auto", choices=["auto", "cpu", "cuda"], help="where to train")
+    parser.add_argument(
+        "--workers", type=int, default=None, help="cells at once (default: one per core, or 1 on a GPU)"
+    )
+    parser.add_argument("--threads", type=int, default=None, help="torch threads per worker (default: cores / workers)")
+    return parser
+
+
+def run(arguments: list[str]) -> int:
+    """Run cells, write records, tables and figures; 1 if a cell failed or diverged."""
+    flags = _parser().read(arguments)
+    if (flags.suite is None) == (flags.data is None):
+        raise UserError(
+            "bench run: give a suite (bench run quick) or a data folder (bench run --data DIR --method NAME)"
+        )
+    for name in ("seeds", "workers", "threads"):
+        if getattr(flags, name) is not None and getattr(flags, name) < 1:
+            raise UserError(f"bench run: --{name} must be at least 1, got {getattr(flags, name)}")
+    set_data_root(flags.data_root)
+    from suppression_bench import cell, runner
+
+    device = cell.device_of(flags.device)
+    found = _cells(flags)
+    workers = min(flags.workers or (1 if device.type == "cuda" else executor.cores()), len(found))
+    threads = flags.threads or max(1, executor.cores() // workers)
+    out = Path(flags.out or f"runs/{Path(flags.suite or flags.method).stem}")
+    print(f"{len(found)} cells on {device} ({workers} at once) into {out}", flush=True)
+    progress = {}
+    bar = Bar(len(found), "cells")
+
+    def watch(position: int, done: int, steps: int) -> None:
+        progress[position] = done / steps
+        bar.to(round(sum(progress.values()), 2))
+
+    try:
+        runner.prepare(found, executor.cores(), bar.say)
+        records = runner.run_cells(
+            found, out, device=device, workers=workers, threads=threads, watch=watch, say=bar.say
+        )
+    finally:
+        bar.close()
+    _render(out)
+    bad = [(c.label, r["run"]) for c, r in zip(found, records, strict=True) if r["run"]["status"] != "ok"]
+    for label, run_part in bad:
+        print(f"bench: {label}: {run_part['status']} ({run_part['error']})", file=sys.stderr)
+    return 1 if bad else 0
+
+
+def _cells(flags) -> list:
+    from generators import manifest
+    from suppression_bench import spec, suite
+
+    given = pairs([text for group in flags.set or [] for text in group], "--set")
+    only = pairs(flags.only, "--only", split=True)
+    if flags.suite:
+        refused = [name for name in ("method", "recipe") if getattr(flags, name)]
+        if refused:
+            raise UserError(
+                f"bench run: --{refused[0]} goes with --data DIR; a suite names its own (use --only method=NAME)"
+            )
+        if flags.digit_source:
+            given["data.digit_source"] = flags.digit_source
+        return suite.cells_of_suite(flags.suite, suite.Request(given, only, flags.seeds))
+    if not flags.method or only or flags.digit_source:
+        raise UserError("bench run --data DIR needs --method NAME, and takes neither --only nor --digit-source")
+    recipe = flags.recipe or manifest.read(Path(flags.data))["recipe"]
+    origin = spec.Origin("bench run", varied=tuple(given), folder=str(Path(flags.data).absolute()))
+    made, faults = spec.make_cells(flags.method, recipe, [("--set", given)], list(range(flags.seeds or 1)), origin)
+    if faults:
+        raise UserError("\n".join(faults))
+    return made
+
+
+def _render(out: Path) -> None:
+    from suppression_bench.results import figures, tables
+    from suppression_bench.results.frame import long_table
+
+    frame = long_table([out])
+    text = tables.render(frame, "markdown")
+    (out / "table.md").write_text(text)
+    (out / "table.csv").write_text(tables.render(frame, "csv"))
+    tables.write_csv(frame, out / "long.csv")
+    print("\n" + text)
+    if figures.can_draw(frame):
+        for ending in ("png", "svg"):
+            figures.suppression_curves(frame, out / f"curves.{ending}")
+        print(f"written: {out}/table.md, table.csv, long.csv, curves.png, curves.svg")
+    else:
+        print(f"written: {out}/table.md, table.csv, long.csv")

@@ -1,0 +1,30 @@
+"""Print the results of run folders: bench table RUNS --format markdown|csv|latex|json."""
+
+from pathlib import Path
+
+from suppression_bench.commands._parser import Parser
+
+FORMATS = ["markdown", "csv", "latex", "json"]
+
+
+def run(arguments: list[str]) -> int:
+    """One row per method, columns by feature and strength."""
+    parser = Parser("table", "Results of run folders: one row per method and probe, columns by feature and strength.")
+    parser.add_argument("runs", type=str, nargs="+", help="folders that `bench run` wrote, or single cells")
+    parser.add_argument("--format", type=str, choices=FORMATS, default="markdown", help="how to print it")
+    parser.add_argument(
+        "--probe", type=str, choices=["all", "lbfgs", "online", "sgd"], default="all", help="which probe"
+    )
+    parser.add_argument("--long", action="store_true", help="one line per cell, probe and feature (csv or json)")
+    parser.add_argument("--out", type=str, default=None, help="write to a file in place of printing")
+    flags = parser.read(arguments)
+    from suppression_bench.results import tables
+    from suppression_bench.results.frame import long_table
+
+    frame = long_table([Path(run) for run in flags.runs])
+    text = tables.render(frame, flags.format, probe=flags.probe, long=flags.long)
+    if flags.out:
+        Path(flags.out).write_text(text)
+    else:
+        print(text)
+    return 0

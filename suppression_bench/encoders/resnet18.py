@@ -1,0 +1,34 @@
+"""ResNet-18 with a stem chosen by the picture's side, for any number of input channels."""
+
+import torchvision
+from torch import Tensor, nn
+
+from suppression_bench.encoder import Encoder
+
+
+class ResNet18(Encoder):
+    """torchvision's ResNet-18 without its classifier; the pooled 512 values are probed.
+
+    Reference: He, Zhang, Ren & Sun (CVPR 2016); small pictures as in Chen et al. (ICML 2020), appendix B.9: up to 32
+    pixels the stem is a 3x3 convolution of stride 1 without max-pooling, above that the ImageNet stem.
+
+    >>> import torch
+    >>> ResNet18(32, 1)(torch.zeros(2, 1, 32, 32)).shape
+    torch.Size([2, 512])
+    """
+
+    width = 512
+
+    def __init__(self, side: int, channels: int):
+        super().__init__()
+        self.net = torchvision.models.resnet18(weights=None)
+        self.net.fc = nn.Identity()
+        if side <= 32:
+            self.net.conv1 = nn.Conv2d(channels, 64, 3, stride=1, padding=1, bias=False)
+            self.net.maxpool = nn.Identity()
+        else:
+            self.net.conv1 = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
+        nn.init.kaiming_normal_(self.net.conv1.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        return self.net(pictures)

@@ -1,0 +1,1 @@
+"""What the harness measures on a frozen encoder."""

@@ -1,0 +1,89 @@
+"""The contract of a method: an encoder and batches of views in, a loss out, and never a label unless it says so."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from suppression_bench.encoder import Encoder
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a supervised method may predict: one of `classes` classes, or (`many`) the set of classes present."""
+
+    classes: int
+    many: bool = False
+
+
+@dataclass(frozen=True)
+class Info:
+    """What a method may know of the data before it sees a batch.
+
+    picture_shape: (height, width, picture channels).
+    constant_channels: number of binary channels appended to the picture.
+    count: number of training samples.
+    targets: name -> Target; empty unless the method declares `needs_labels`.
+    """
+
+    picture_shape: tuple[int, int, int]
+    constant_channels: int
+    count: int
+    targets: dict[str, Target]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch: `views`, each (B, channels, H, W) in [0, 1]; `ids` (B,), a fixed permutation of the samples' numbers.
+
+    labels: target -> (B,) int64 classes, or (B, classes) float32 0/1 for a set; None unless `needs_labels`.
+    """
+
+    views: list[Tensor]
+    ids: Tensor
+    labels: dict[str, Tensor] | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """A method's answer to a batch: the scalar loss and the encoder's output (B, width) on the first view."""
+
+    loss: Tensor
+    features: Tensor
+
+
+class Method(nn.Module, ABC):
+    """A representation-learning method; its options are the keyword-only arguments of its constructor.
+
+    It is built as `Subclass(encoder, info, **options)`, or `Subclass(encoder, info, loss, **options)` where its
+    constructor has an argument `loss`: then the harness resolves the loss and hands it over as `loss(z1, z2)`.
+
+    Class flags:
+        needs_labels: the method sees the labels of the training split (it is shown apart from the others).
+        trains: whether there is anything to train.
+        views: number of augmented views per sample and step.
+    """
+
+    name: str  # the file's stem, set by the catalog
+    needs_labels = False
+    trains = True
+    views = 2
+
+    def __init__(self, encoder: Encoder, info: Info):
+        super().__init__()
+        self.encoder = encoder
+        self.info = info
+
+    @abstractmethod
+    def loss(self, batch: Batch) -> Output:
+        """The training loss of a batch."""
+
+    def project(self, features: Tensor) -> Tensor:
+        """The head's output (B, d) for the encoder's output (B, width)."""
+        return features
+
+    def after_build(self) -> None:
+        """Called once when the weights have their initial values, e.g. to copy them into a moving average."""
+
+    def after_step(self, progress: float) -> None:
+        """Called after each optimizer step with the share of training done, in (0, 1]."""

@@ -1,0 +1,1 @@
+"""Records and what is rendered from them."""

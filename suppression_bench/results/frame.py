@@ -1,0 +1,115 @@
+"""Records as data frames: one long line per probe, and means over seeds with the untrained floor."""
+
+from pathlib import Path
+
+import pandas
+
+from generators import strict_json
+from generators.dataset import UserError
+from suppression_bench.results import record as records
+
+PLAN = "cells.json"
+BITS = "bits"
+KINDS = ["lbfgs", "online", "sgd"]
+COLUMNS = [
+    "dataset", "digits", "digest", "method", "setting", "recipe", "strength_name", "strength", "seed", "status", "error",
+    "probe", "layer", "feature", "accuracy", "train_accuracy", "n", "chance", "majority", "l2", "converged", "collapsed",
+    "absent", "seconds", "steps", "device", "torch", "version", "commit", "id",
+]  # fmt: skip
+
+
+def long_table(folders: list[Path]) -> pandas.DataFrame:
+    """One line per cell, probe, layer and feature; a cell without probes (failed, diverged, missing) has one line.
+
+    Arguments:
+        folders: run folders, cells' folders or folders of run folders; each is searched to any depth.
+
+    Raises:
+        UserError: no record below a folder, or a damaged one.
+    """
+    rows, seen, planned = [], set(), {}
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise UserError(f"{folder}: no such folder; name one that `bench run` wrote")
+        found = sorted(Path(folder).rglob(records.NAME))
+        for path in sorted(Path(folder).rglob(PLAN)):
+            planned.update(
+                {entry["id"]: entry["spec"] for entry in strict_json.loads(path.read_bytes(), str(path), floats=True)}
+            )
+        if not found and not planned:
+            raise UserError(f"{folder}: no {records.NAME} in it; name a folder that `bench run` wrote")
+        for path in found:
+            record = records.read(path)
+            if record["id"] not in seen:
+                seen.add(record["id"])
+                rows += _rows(record)
+    rows += [{**_cell_fields(spec), "status": "missing", "id": key} for key, spec in planned.items() if key not in seen]
+    return pandas.DataFrame(rows, columns=COLUMNS)
+
+
+def _cell_fields(spec: dict) -> dict:
+    varied = [
+        f"{key.partition('.')[2]}={_show(value)}" for key, value in spec["varied"].items() if key != "data.digit_source"
+    ]
+    strength = spec["strength"] or {"key": "", "value": None}
+    return {
+        "dataset": spec["data"]["dataset"],
+        "digits": (spec["data"].get("options") or {}).get("digit_source", ""),
+        "digest": spec["data"].get("digest", ""),
+        "method": spec["method"]["name"],
+        "setting": " ".join(varied),
+        "recipe": spec["recipe"],
+        "strength_name": strength["key"],
+        "strength": strength["value"],
+        "seed": spec["seed"],
+    }
+
+
+def _show(value) -> str:
+    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _rows(record: dict) -> list[dict]:
+    run = record["run"]
+    common = {
+        **_cell_fields(record["spec"]),
+        "status": run["status"], "error": run["error"], "seconds": run["seconds"], "steps": run["steps"],
+        "device": record["environment"]["device"], "torch": record["environment"]["torch"],
+        "version": record["code"]["version"], "commit": record["code"]["commit"], "id": record["id"],
+    }  # fmt: skip
+    return [
+        {
+            **common,
+            **{key: probe[key] for key in ("probe", "layer", "feature", "n", "chance", "majority", "l2", "converged")},
+            "accuracy": records.accuracy(probe),
+            "train_accuracy": probe["train_correct"] / probe["train_n"],
+            "collapsed": probe["layer"] in run["collapsed"],
+            "absent": " ".join(map(str, probe["absent"])),
+        }
+        for probe in record["probes"]
+    ] or [common]
+
+
+def summarise(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """Mean, SD (ddof 1) and n over seeds of every method, setting, strength, probe, layer and feature.
+
+    The bits become one feature, their mean. `floor` is the mean of the untrained encoder at the same strength by the
+    same probe, and `below` says that the mean lies under it.
+    """
+    good = frame[frame["accuracy"].notna()].copy()
+    good["feature"] = good["feature"].map(lambda name: BITS if str(name).startswith("bit") else name)
+    keys = ["dataset", "digits", "strength_name", "strength", "method", "setting", "probe", "layer", "feature"]
+    good["setting"] = good["setting"].fillna("")
+    per_seed = good.groupby([*keys, "seed", "id"], dropna=False, sort=False).agg(
+        accuracy=("accuracy", "mean"), chance=("chance", "first"), converged=("converged", "all")
+    )
+    found = per_seed.groupby(keys, dropna=False, sort=False).agg(
+        mean=("accuracy", "mean"), deviation=("accuracy", "std"), n=("accuracy", "size"),
+        chance=("chance", "first"), converged=("converged", "all"),
+    ).reset_index()  # fmt: skip
+    place = ["dataset", "digits", "strength_name", "strength", "probe", "feature"]
+    floors = found[(found["method"] == "untrained") & (found["setting"] == "") & (found["layer"] == "encoder")]
+    floors = floors.set_index(place)["mean"]
+    found["floor"] = [floors.get(tuple(row)) for row in found[place].itertuples(index=False)]
+    found["below"] = (found["mean"] < found["floor"]) & (found["method"] != "untrained")
+    return found

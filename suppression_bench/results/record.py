@@ -1,0 +1,112 @@
+"""The record of a cell: one strict JSON file, from which everything that people look at is rendered."""
+
+import os
+from pathlib import Path
+
+from generators import strict_json
+from generators.dataset import UserError
+
+NAME = "result.json"
+SCHEMA = 1
+LARGEST = 2_000_000
+STATUSES = ("ok", "diverged", "failed", "invalid_features")
+
+NUMBER = (int, float)
+KEYS = {
+    "schema": int,
+    "id": str,
+    "spec": dict,
+    "code": dict,
+    "environment": dict,
+    "run": dict,
+    "probes": list,
+    "metrics": dict,
+}
+RUN_KEYS = {
+    "status": str, "error": (str, type(None)), "steps": int, "resumes": int, "seconds": NUMBER, "images_per_second": NUMBER,
+    "peak_memory_bytes": int, "loss": (*NUMBER, type(None)), "collapsed": list,
+}  # fmt: skip
+PROBE_KEYS = {
+    "feature": str, "probe": str, "layer": str, "splits": list, "confusion": list, "n": int, "chance": NUMBER,
+    "majority": NUMBER, "train_correct": int, "train_n": int, "l2": (*NUMBER, type(None)), "converged": bool, "absent": list,
+}  # fmt: skip
+
+
+def write(folder: Path, record: dict) -> None:
+    """Write the record atomically and last: its presence says that the cell is done.
+
+    Raises:
+        UserError: the record breaks its own schema (a fault of this program).
+    """
+    check(record, str(folder / NAME))
+    partial = folder / f"{NAME}.{os.getpid()}.tmp"
+    with open(partial, "w", encoding="ascii") as file:
+        file.write(strict_json.dumps(record) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(folder / NAME)
+
+
+def read(path: Path) -> dict:
+    """A record, strictly read; its accuracies follow from its integers.
+
+    Raises:
+        UserError: too large, no strict JSON, unknown or missing keys, or numbers that contradict each other.
+    """
+    if path.stat().st_size > LARGEST:
+        raise UserError(f"{path}: over {LARGEST} bytes is no record")
+    record = strict_json.loads(path.read_bytes(), str(path), floats=True)
+    check(record, str(path))
+    return record
+
+
+def check(record: dict, what: str) -> None:
+    faults = _faults(record, KEYS, "the record")
+    if not faults and record["schema"] != SCHEMA:
+        faults.append(f"schema {record['schema']} is not {SCHEMA}")
+    if not faults:
+        faults += _faults(record["run"], RUN_KEYS, "run")
+        if record["run"].get("status") not in STATUSES:
+            faults.append(f"run.status {record['run'].get('status')!r} is not one of {', '.join(STATUSES)}")
+        for probe in record["probes"]:
+            faults += _faults(probe, PROBE_KEYS, "a probe") or _contradictions(probe)
+    if faults:
+        raise UserError(f"{what}: not a valid record ({'; '.join(faults[:5])}); delete the file and run the cell again")
+
+
+def accuracy(probe: dict) -> float:
+    """Share of the test samples on the diagonal of the confusion matrix."""
+    return sum(row[i] for i, row in enumerate(probe["confusion"])) / probe["n"]
+
+
+def majority(confusion: list[list[int]]) -> float:
+    """Share of the largest true class."""
+    return max(map(sum, confusion)) / sum(map(sum, confusion))
+
+
+def _faults(value, keys: dict, what: str) -> list[str]:
+    if not isinstance(value, dict):
+        return [f"{what} is no object"]
+    faults = [f"{what} lacks {key!r}" for key in keys if key not in value]
+    faults += [f"{what} has the unknown key {key!r}" for key in value if key not in keys]
+    for key, kind in keys.items():
+        if key in value and (not isinstance(value[key], kind) or (isinstance(value[key], bool) and kind is not bool)):
+            faults.append(f"{what}.{key} has the wrong type {type(value[key]).__name__}")
+    return faults
+
+
+def _contradictions(probe: dict) -> list[str]:
+    name, rows = f"probe {probe['probe']} of {probe['feature']}", probe["confusion"]
+    square = rows and all(isinstance(row, list) and len(row) == len(rows) for row in rows)
+    if not square or any(type(count) is not int or count < 0 for row in rows for count in row):
+        return [f"{name}: the confusion matrix is no square of counts"]
+    if sum(map(sum, rows)) != probe["n"] or probe["n"] == 0:
+        return [f"{name}: the confusion matrix does not add up to n"]
+    faults = []
+    if abs(probe["chance"] - 1 / len(rows)) > 1e-9:
+        faults.append(f"{name}: chance is not 1 / {len(rows)}")
+    if abs(probe["majority"] - majority(rows)) > 1e-9:
+        faults.append(f"{name}: majority does not follow from the confusion matrix")
+    if not 0 <= probe["train_correct"] <= probe["train_n"]:
+        faults.append(f"{name}: train_correct lies outside 0..train_n")
+    return faults

@@ -1,0 +1,131 @@
+"""Many cells: their data built once, each cell run wherever a worker is free, progress shown, nothing lost."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from generators import build, catalog, executor, manifest, strict_json
+from generators.dataset import UserError
+from generators.sources import data_root
+from suppression_bench import cell as cells
+from suppression_bench.spec import Cell, data_facts
+
+PLAN = "cells.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker gets."""
+
+    cell: Cell
+    folder: str
+    device: str
+    threads: int
+
+
+def prepare(found: list[Cell], workers: int, say: Callable[[str], None]) -> None:
+    """Build the data that the cells need and do not have yet, and note its digest in each cell."""
+    folders: dict[str, dict] = {}
+    for cell in found:
+        if cell.dataset is None:
+            continue
+        name, options = cell.dataset
+        seed = cell.spec["data"]["seed"]
+        key = strict_json.dumps([name, options, seed])
+        if key not in folders:
+            dataset = catalog.dataset(name, options)
+            what = manifest.identity(dataset, seed)
+            folder = data_root() / "datasets" / f"{dataset.name}-{_short(what)}"
+            if not (folder / manifest.NAME).exists():
+                say(f"generating {dataset.name} ({sum(dataset.splits.values())} samples) into {folder}")
+            made = build.build(dataset, folder, seed=seed, workers=workers, reference=name)
+            folders[key] = {"folder": str(folder), "manifest": made}
+        entry = folders[key]
+        cell.spec["data"] = {**data_facts(entry["manifest"]), "bits": cell.spec["data"]["bits"]}
+        cell.folder = entry["folder"]
+
+
+def _short(what: dict) -> str:
+    import hashlib
+
+    return hashlib.sha256(strict_json.dumps(what).encode()).hexdigest()[:12]
+
+
+def run_cells(
+    found: list[Cell],
+    out: Path,
+    *,
+    device: torch.device,
+    workers: int,
+    threads: int,
+    watch: Callable,
+    say: Callable[[str], None],
+) -> list[dict]:
+    """Run every cell that has no record yet and return all records in the cells' order.
+
+    A cell that fails, or whose worker dies, gets a record that says so; the others go on.
+
+    Arguments:
+        found: prepared cells.
+        out: the run's folder; each cell has a folder of its own below `cells/`.
+        device: where to train.
+        workers: cells at once.
+        threads: of torch in each worker.
+        watch: called with (position of the cell, steps done, steps in all) while cells train.
+        say: prints a line.
+    """
+    (out / "cells").mkdir(parents=True, exist_ok=True)
+    _write_plan(out, found)
+    folders = [out / "cells" / cell.folder_name for cell in found]
+    jobs = [Job(cell, str(folder), str(device), threads) for cell, folder in zip(found, folders, strict=True)]
+    results: dict[int, dict] = {}
+    for outcome in executor.run(run_job, jobs, workers, lambda position, message: watch(position, *message)):
+        cell, folder = found[outcome.position], folders[outcome.position]
+        if outcome.error is None:
+            results[outcome.position] = outcome.value
+        elif isinstance(outcome.error, UserError):
+            raise outcome.error
+        else:
+            results[outcome.position] = cells.failure(cell, folder, f"{type(outcome.error).__name__}: {outcome.error}")
+            (folder / "traceback.txt").write_text(outcome.trace)
+        say(f"[{len(results)}/{len(found)}] {cell.label}: {brief(results[outcome.position])}")
+    return [results[position] for position in range(len(found))]
+
+
+def run_job(job: Job, note: Callable) -> dict:
+    """One cell in a worker process."""
+    torch.set_num_threads(job.threads)
+    try:
+        return cells.run(job.cell, Path(job.folder), torch.device(job.device), lambda done, steps: note((done, steps)))
+    except torch.OutOfMemoryError as error:
+        raise RuntimeError(f"the device's memory is full; set train.batch_size lower ({error})") from None
+
+
+def brief(record: dict) -> str:
+    """A finished cell in one line: each feature's accuracy by the first kind of probe."""
+    from suppression_bench.results.record import accuracy
+
+    if record["run"]["status"] != "ok":
+        return f"{record['run']['status']} ({record['run']['error']})"
+    first = record["probes"][0]["probe"] if record["probes"] else ""
+    shown, bits = [], []
+    for probe in record["probes"]:
+        if probe["probe"] == first and probe["layer"] == "encoder":
+            (bits if probe["feature"].startswith("bit") else shown).append((probe["feature"], accuracy(probe)))
+    if bits:
+        shown.append(("bits", sum(value for _, value in bits) / len(bits)))
+    values = ", ".join(f"{name} {value:.3f}" for name, value in shown)
+    return f"{values} ({first} probe, {record['run']['seconds']:.1f} s)"
+
+
+def _write_plan(out: Path, found: list[Cell]) -> None:
+    # Every cell that this folder is to hold, so that a table can name those that are missing.
+    path = out / PLAN
+    planned = strict_json.loads(path.read_bytes(), str(path), floats=True) if path.exists() else []
+    known = {entry["id"] for entry in planned}
+    planned += [{"id": c.identity, "folder": c.folder_name, "spec": c.spec} for c in found if c.identity not in known]
+    partial = path.with_suffix(".tmp")
+    partial.write_text(strict_json.dumps(planned) + "\n")
+    partial.replace(path)

@@ -1,0 +1,1 @@
+"""Training: data on the device, batched augmentation, the loop."""

@@ -1,0 +1,228 @@
+"""The training loop: batches by index, views on the device, one step after the other; killed at any moment it resumes."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from generators.dataset import UserError
+from generators.randomness import permutation, random_words, stream_key
+from suppression_bench.method import Batch, Method
+from suppression_bench.training import checkpoint, optimizers
+from suppression_bench.training.data import Samples
+from suppression_bench.training.views import Augmentation, append_constant, boxes, resized_crop
+
+# One constant per decision: never renumber, a later decision takes the next number.
+INITIAL, STEP, ORDER, IDS, CROP = 0, 1, 2, 3, 16  # view v crops with stream CROP + v
+READ_BACK = 50  # steps between two looks at the losses: each look waits for the device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a method is trained.
+
+    Arguments:
+        batch_size: samples per step; an epoch's last, smaller batch is left out.
+        steps: number of steps (or give epochs).
+        epochs: passes over the training split.
+        shuffle: a new order every epoch; otherwise the same batches in file order (as in the RandBit notebook).
+        optimizer: adam (coupled L2), adamw, sgd or lars.
+        learning_rate: at its highest.
+        weight_decay: on kernels only, never on biases and batch norm.
+        momentum: of sgd and lars.
+        epsilon: of adam and adamw.
+        schedule: of the learning rate after the warm-up: linear or cosine to 0, or constant.
+        warmup_epochs: epochs of linear warm-up.
+        initialisation: torch (its layers' own) or glorot (Keras').
+        precision: fp32, or bf16 autocast for the network (losses stay in fp32).
+        checkpoint_seconds: time between two checkpoints.
+    """
+
+    batch_size: int = 256
+    steps: int | None = None
+    epochs: int | None = None
+    shuffle: bool = True
+    optimizer: Literal["adam", "adamw", "sgd", "lars"] = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    momentum: float = 0.9
+    epsilon: float = 1e-8
+    schedule: Literal["linear", "cosine", "constant"] = "cosine"
+    warmup_epochs: int = 0
+    initialisation: Literal["torch", "glorot"] = "torch"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    checkpoint_seconds: float = 30.0
+
+    def __post_init__(self):
+        if (self.steps is None) == (self.epochs is None):
+            raise UserError("train: give exactly one of steps and epochs")
+        for name in ("batch_size", "steps", "epochs", "learning_rate", "epsilon"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise UserError(f"train.{name} must be above 0, got {value}")
+
+    def steps_per_epoch(self, count: int) -> int:
+        if count < self.batch_size:
+            raise UserError(
+                f"train.batch_size {self.batch_size} is larger than the {count} training samples; set it lower"
+            )
+        return count // self.batch_size
+
+    def total_steps(self, count: int) -> int:
+        return self.steps or self.epochs * self.steps_per_epoch(count)
+
+
+class Observer(Protocol):
+    """Watches training without touching it; its state travels in the checkpoints."""
+
+    def __call__(self, step: int, features: Tensor, ids: Tensor) -> None: ...
+
+    def state_dict(self) -> dict: ...
+
+    def load_state_dict(self, state: dict) -> None: ...
+
+
+@dataclass
+class Outcome:
+    """How training ended: status ok or diverged, steps done, and the mean loss of the last steps."""
+
+    status: str
+    steps: int
+    loss: float
+    resumes: int
+    seconds: float
+
+
+def training_key(seed: int) -> np.ndarray:
+    return stream_key("training", 1, "pretrain", seed)
+
+
+def seed_torch(key: np.ndarray, stream: int, step: int = 0) -> None:
+    """Seed torch's generators from named axes, so that noise inside a method resumes exactly too."""
+    torch.manual_seed(int(random_words(key, stream, step, count=1)[0] >> np.uint64(1)))
+
+
+def sample_ids(key: np.ndarray, count: int) -> Tensor:
+    """The number by which a method knows each sample: a permutation, since files are often sorted by class."""
+    return torch.from_numpy(permutation(random_words(key, IDS, count=count)))
+
+
+class _Epoch:
+    """The tables of one epoch: order of the samples and each view's crops, on the device."""
+
+    def __init__(self, number, samples, views, training, augmentation, key, device):
+        count, side = len(samples), samples.pictures.shape[-1]
+        order = permutation(random_words(key, ORDER, 0, number, count=count)) if training.shuffle else np.arange(count)
+        self.order = torch.from_numpy(order).to(device)
+        tables = [boxes(augmentation, side, key, CROP + view, number, count) for view in range(views)]
+        self.boxes = [torch.from_numpy(table).to(device) for table in tables]
+
+
+def train(
+    method: Method,
+    samples: Samples,
+    training: Training,
+    augmentation: Augmentation,
+    *,
+    seed: int,
+    device: torch.device,
+    labels: dict[str, Tensor] | None = None,
+    observers: list[Observer] = (),
+    folder: Path | None = None,
+    identity: dict | None = None,
+    note: Callable[[int, int], None] | None = None,
+) -> Outcome:
+    """Train a method on a split; no label exists on this path unless `labels` is given.
+
+    Arguments:
+        method: on `device`, initialised.
+        samples: the training split, on `device`.
+        training, augmentation: the recipe.
+        seed: names the order, the crops and the noise.
+        labels: only for a method that declares `needs_labels`.
+        observers: called with (step, the encoder's detached output on the first view, sample numbers).
+        folder: where checkpoints go (none without it).
+        identity: what must not change before a checkpoint is resumed.
+        note: called now and then with (steps done, steps in all).
+    """
+    key, count = training_key(seed), len(samples)
+    per_epoch, steps = training.steps_per_epoch(count), training.total_steps(count)
+    optimizer = optimizers.build(
+        method, training.optimizer, learning_rate=training.learning_rate, weight_decay=training.weight_decay,
+        momentum=training.momentum, epsilon=training.epsilon,
+    )  # fmt: skip
+    ids = sample_ids(key, count).to(device)
+    losses = torch.zeros(steps, device=device)
+    start, resumes, seconds = 0, 0, 0.0
+    parts = {"method": method, "optimizer": optimizer, **{f"observer{i}": o for i, o in enumerate(observers)}}
+    found = checkpoint.load(folder, identity or {}, device) if folder else None
+    if found:
+        start, state = found["step"], found["state"]
+        for name, part in parts.items():
+            part.load_state_dict(state[name])
+        losses[:start] = state["losses"]
+        resumes, seconds = state["resumes"] + 1, state["seconds"]
+
+    def store(done: int) -> None:
+        state = {name: part.state_dict() for name, part in parts.items()}
+        spent = seconds + time.monotonic() - began
+        checkpoint.save(
+            folder,
+            done,
+            {**state, "losses": losses[:done].clone(), "resumes": resumes, "seconds": spent},
+            identity or {},
+        )
+
+    method.train()
+    began = saved = time.monotonic()
+    epoch = None
+    for step in range(start, steps):
+        number, place = divmod(step, per_epoch)
+        if epoch is None or place == 0:
+            epoch = _Epoch(number, samples, method.views, training, augmentation, key, device)
+        seed_torch(key, STEP, step)
+        for group in optimizer.param_groups:
+            group["lr"] = training.learning_rate * optimizers.rate(
+                training.schedule, step, steps, training.warmup_epochs * per_epoch
+            )
+        index = epoch.order[place * training.batch_size : (place + 1) * training.batch_size]
+        batch = Batch(_views(samples, index, epoch, augmentation), ids[index], _at(labels, index))
+        with torch.autocast(device.type, torch.bfloat16, enabled=training.precision == "bf16"):
+            output = method.loss(batch)
+        optimizer.zero_grad(set_to_none=True)
+        output.loss.backward()
+        optimizer.step()
+        method.after_step((step + 1) / steps)
+        losses[step] = output.loss.detach()
+        for observer in observers:
+            observer(step, output.features.detach(), index)
+        if (step + 1) % READ_BACK == 0 or step + 1 == steps:
+            bad = torch.nonzero(~torch.isfinite(losses[: step + 1]))
+            if len(bad):
+                return Outcome("diverged", int(bad[0]) + 1, float("nan"), resumes, seconds + time.monotonic() - began)
+            if note:
+                note(step + 1, steps)
+        # The clock is read on the host only, so this waits for nothing unless it is time to save.
+        if folder and time.monotonic() - saved >= training.checkpoint_seconds and step + 1 < steps:
+            store(step + 1)
+            saved = time.monotonic()
+    last = losses[-min(steps, READ_BACK) :].mean().item()
+    return Outcome("ok", steps, last, resumes, seconds + time.monotonic() - began)
+
+
+def _views(samples: Samples, index: Tensor, epoch: _Epoch, augmentation: Augmentation) -> list[Tensor]:
+    pictures, bits = samples.pictures[index].float() / 255, samples.bits[index]
+    cropped = [
+        pictures if augmentation.crop == "none" else resized_crop(pictures, table[index], augmentation.antialias)
+        for table in epoch.boxes
+    ]
+    return [append_constant(view, bits) for view in cropped]
+
+
+def _at(labels, index):
+    return None if labels is None else {name: values[index] for name, values in labels.items()}

@@ -1,0 +1,90 @@
+"""Optimizers and learning-rate schedules, by name."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class LARS(torch.optim.Optimizer):
+    """SGD with momentum whose step is scaled, layer by layer, to the size of the weights.
+
+    Reference: You, Gitman & Ginsburg (2017), Algorithm 1, as SimCLR uses it: parameters with one axis (biases, batch
+    norm) have neither the scaling nor weight decay.
+
+    Arguments:
+        parameters: tensors or groups; a group with `adapt=False` is plain SGD.
+        lr: learning rate.
+        momentum: weight of the old velocity.
+        weight_decay: coupled L2.
+        trust: the trust coefficient.
+    """
+
+    def __init__(self, parameters, lr: float, momentum: float = 0.9, weight_decay: float = 0.0, trust: float = 0.001):
+        super().__init__(parameters, dict(lr=lr, momentum=momentum, weight_decay=weight_decay, trust=trust, adapt=True))
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                direction = parameter.grad + group["weight_decay"] * parameter
+                if group["adapt"]:
+                    direction = direction * self._ratio(parameter, direction, group["trust"])
+                state = self.state[parameter]
+                velocity = state.setdefault("momentum", torch.zeros_like(parameter))
+                velocity.mul_(group["momentum"]).add_(direction, alpha=group["lr"])
+                parameter.sub_(velocity)
+
+    @staticmethod
+    def _ratio(parameter: Tensor, direction: Tensor, trust: float) -> Tensor:
+        weight, change = parameter.norm(), direction.norm()
+        return torch.where(
+            (weight > 0) & (change > 0), trust * weight / change.clamp(min=1e-30), torch.ones_like(weight)
+        )
+
+
+def groups(module: nn.Module, weight_decay: float) -> list[dict]:
+    """Parameters in two groups: kernels, which decay, and everything with one axis (biases, batch norm), which does not."""
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    return [
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": weight_decay},
+        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+
+
+def build(
+    module: nn.Module, name: str, *, learning_rate: float, weight_decay: float, momentum: float, epsilon: float
+) -> torch.optim.Optimizer:
+    """The optimizer of a recipe: adam (coupled L2, as in Keras), adamw, sgd or lars."""
+    parts = groups(module, weight_decay)
+    if name == "adam":
+        return torch.optim.Adam(parts, lr=learning_rate, eps=epsilon)
+    if name == "adamw":
+        return torch.optim.AdamW(parts, lr=learning_rate, eps=epsilon)
+    if name == "sgd":
+        return torch.optim.SGD(parts, lr=learning_rate, momentum=momentum)
+    parts[1]["adapt"] = False
+    return LARS(parts, lr=learning_rate, momentum=momentum)
+
+
+def rate(schedule: str, step: int, steps: int, warmup: int) -> float:
+    """Factor of the learning rate at `step` of `steps` (counted from 0), after a linear warm-up of `warmup` steps.
+
+    >>> rate("linear", 300, 600, 0), rate("cosine", 0, 10, 0), rate("constant", 1, 10, 4)
+    (0.5, 1.0, 0.5)
+    """
+    if step < warmup:
+        return (step + 1) / warmup
+    done = (step - warmup) / max(1, steps - warmup)
+    return {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}[schedule]
+
+
+def glorot(module: nn.Module) -> None:
+    """Keras' initialisation: Glorot-uniform kernels, zero biases (Glorot & Bengio, 2010, eq. 16)."""
+    for layer in module.modules():
+        if isinstance(layer, (nn.Linear, nn.Conv2d)):
+            nn.init.xavier_uniform_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
