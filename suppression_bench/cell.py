@@ -60,7 +60,7 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
             observers = [_online(data, method, training, len(samples), spec["seed"], device)]
         labels = _labels(data, method, device) if method.needs_labels else None
         outcome = loop.train(
-            method, samples, training, augmentation, seed=spec["seed"], device=device, labels=labels,
+            method, samples, training, augmentation, seed=spec["seed"], labels=labels,
             observers=observers, folder=folder, identity=_identity(cell, device), note=note,
         )  # fmt: skip
     status, probes, collapsed = outcome.status, [], []
@@ -69,29 +69,19 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
         probes, collapsed, finite = measure(data, method, options, online, spec["seed"], device)
         status = "ok" if finite else "invalid_features"
         save_encoder(method.encoder, folder / "encoder.safetensors")
-    made = {
-        "schema": records.SCHEMA,
-        "id": cell.identity,
-        "spec": spec,
-        "code": provenance.code(cell.references["method"]),
-        "environment": provenance.environment(device),
-        "run": {
-            "status": status,
-            "error": None if status != "diverged" else f"the loss was not finite at step {outcome.steps}",
-            "steps": outcome.steps,
-            "resumes": outcome.resumes,
-            "seconds": round(time.monotonic() - began, 3),
-            "images_per_second": round(outcome.steps * training.batch_size / outcome.seconds, 1)
-            if outcome.seconds
-            else 0,
-            "peak_memory_bytes": provenance.peak_memory(device),
-            "loss": outcome.loss if np.isfinite(outcome.loss) else None,
-            "collapsed": collapsed,
-        },
-        "probes": probes,
-        "metrics": {},
+    views = outcome.steps * training.batch_size
+    run_part = {
+        "status": status,
+        "error": None if status != "diverged" else f"the loss was not finite at step {outcome.steps}",
+        "steps": outcome.steps,
+        "resumes": outcome.resumes,
+        "seconds": round(time.monotonic() - began, 3),
+        "images_per_second": round(views / outcome.seconds, 1) if outcome.seconds else 0,
+        "peak_memory_bytes": provenance.peak_memory(device),
+        "loss": outcome.loss if np.isfinite(outcome.loss) else None,
+        "collapsed": collapsed,
     }
-    records.write(folder, made)
+    made = _store(cell, folder, device, run_part, probes)
     checkpoint.clear(folder)
     return made
 
@@ -99,12 +89,22 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
 def failure(cell: Cell, folder: Path, error: str) -> dict:
     """Write the record of a cell that ended with an error; the next run tries it again."""
     folder.mkdir(parents=True, exist_ok=True)
+    run_part = {"status": "failed", "error": error, "steps": 0, "resumes": 0, "seconds": 0.0, "images_per_second": 0}
+    run_part |= {"peak_memory_bytes": 0, "loss": None, "collapsed": []}
+    return _store(cell, folder, torch.device("cpu"), run_part, [])
+
+
+def _store(cell: Cell, folder: Path, device: torch.device, run_part: dict, probes: list[dict]) -> dict:
     made = {
-        "schema": records.SCHEMA, "id": cell.identity, "spec": cell.spec, "code": provenance.code(cell.references["method"]),
-        "environment": provenance.environment(torch.device("cpu")), "probes": [], "metrics": {},
-        "run": {"status": "failed", "error": error, "steps": 0, "resumes": 0, "seconds": 0.0, "images_per_second": 0,
-                "peak_memory_bytes": 0, "loss": None, "collapsed": []},
-    }  # fmt: skip
+        "schema": records.SCHEMA,
+        "id": cell.identity,
+        "spec": cell.spec,
+        "code": provenance.code(cell.references["method"]),
+        "environment": provenance.environment(device),
+        "run": run_part,
+        "probes": probes,
+        "metrics": {},
+    }
     records.write(folder, made)
     return made
 

@@ -46,16 +46,11 @@ class OnlineProbe:
         self.layer.to(device)
         self.labels = [torch.from_numpy(np.asarray(task.labels)).to(device) for task in tasks]
         self.training, self.steps, self.warmup = training, steps, warmup
-        self.optimizer = optimizers.build(
-            self.layer, training.optimizer, learning_rate=training.learning_rate, weight_decay=0.0,
-            momentum=training.momentum, epsilon=training.epsilon,
-        )  # fmt: skip
+        self.optimizer = training.build_optimizer(self.layer, 0.0)
 
     def __call__(self, step: int, features: Tensor, index: Tensor) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.training.learning_rate * optimizers.rate(
-                self.training.schedule, step, self.steps, self.warmup
-            )
+        share = optimizers.rate(self.training.schedule, step, self.steps, self.warmup)
+        optimizers.set_rate(self.optimizer, self.training.learning_rate * share)
         parts = self.layer(features.float()).split(self.classes, dim=1)
         loss = sum(F.cross_entropy(part, labels[index]) for part, labels in zip(parts, self.labels, strict=True))
         self.optimizer.zero_grad(set_to_none=True)

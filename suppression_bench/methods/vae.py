@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from suppression_bench.encoder import Encoder
 from suppression_bench.method import Batch, Info, Method, Output
 
-SMALLEST = 7  # the decoder starts from a map of at most this side
+SMALLEST = 6  # the decoder starts from a map below this side
 
 
 class VAE(Method):
@@ -70,20 +70,20 @@ class VAE(Method):
 
 
 def _decoder(latent: int, height: int, width: int, channels: int, batch_norm: dict) -> nn.Sequential:
-    # Mirrors a strided encoder: halve the picture's sides (rounding up) until they are small, then walk back.
+    # Mirrors the RandBit encoder: 3x3 convolutions of stride 2 without padding, walked back by transposed ones.
     sizes = [(height, width)]
-    while max(sizes[0]) > SMALLEST:
-        sizes.insert(0, tuple((side + 1) // 2 for side in sizes[0]))
-    filters = [64] * (len(sizes) - 1) + [32]
+    while len(sizes) == 1 or max(sizes[0]) >= SMALLEST:
+        sizes.insert(0, tuple((side - 3) // 2 + 1 for side in sizes[0]))
+    filters = [64] * max(1, len(sizes) - 2) + [32] * (len(sizes) > 2) + [channels]
     first = filters[0] * sizes[0][0] * sizes[0][1]
-    layers: list[nn.Module] = [
-        nn.Linear(latent, 128, bias=False), nn.BatchNorm1d(128, **batch_norm), nn.ReLU(),
-        nn.Linear(128, first, bias=False), nn.BatchNorm1d(first, **batch_norm), nn.ReLU(),
-        nn.Unflatten(1, (filters[0], *sizes[0])),
-    ]  # fmt: skip
-    for size, wide, narrow in zip(sizes[1:], filters[:-1], filters[1:], strict=True):
-        layers += [
-            nn.Upsample(size=size), nn.Conv2d(wide, narrow, 3, padding=1, bias=False),
-            nn.BatchNorm2d(narrow, **batch_norm), nn.ReLU(),
-        ]  # fmt: skip
-    return nn.Sequential(*layers, nn.Conv2d(filters[-1], channels, 3, padding=1))
+    layers: list[nn.Module] = []
+    for wide, narrow in ((latent, 128), (128, first)):
+        layers += [nn.Linear(wide, narrow, bias=False), nn.BatchNorm1d(narrow, **batch_norm), nn.ReLU()]
+    layers.append(nn.Unflatten(1, (filters[0], *sizes[0])))
+    for position, (size, wide, narrow) in enumerate(zip(sizes[1:], filters[:-1], filters[1:], strict=True)):
+        # A side that lost a pixel to rounding on the way down gets it back.
+        missing = tuple(side - ((small - 1) * 2 + 3) for side, small in zip(size, sizes[position], strict=True))
+        last = position + 2 == len(sizes)
+        layers.append(nn.ConvTranspose2d(wide, narrow, 3, stride=2, output_padding=missing, bias=last))
+        layers += [] if last else [nn.BatchNorm2d(narrow, **batch_norm), nn.ReLU()]
+    return nn.Sequential(*layers)

@@ -12,8 +12,8 @@ PLAN = "cells.json"
 BITS = "bits"
 KINDS = ["lbfgs", "online", "sgd"]
 COLUMNS = [
-    "dataset", "digits", "digest", "method", "setting", "recipe", "strength_name", "strength", "seed", "status", "error",
-    "probe", "layer", "feature", "accuracy", "train_accuracy", "n", "chance", "majority", "l2", "converged", "collapsed",
+    "dataset", "digits", "digest", "method", "setting", "encoder", "recipe", "strength_name", "strength", "seed", "status",
+    "error", "probe", "layer", "feature", "accuracy", "train_accuracy", "n", "chance", "majority", "l2", "converged", "collapsed",
     "absent", "seconds", "steps", "device", "torch", "version", "commit", "id",
 ]  # fmt: skip
 
@@ -58,6 +58,7 @@ def _cell_fields(spec: dict) -> dict:
         "digest": spec["data"].get("digest", ""),
         "method": spec["method"]["name"],
         "setting": " ".join(varied),
+        "encoder": spec["encoder"]["name"],
         "recipe": spec["recipe"],
         "strength_name": strength["key"],
         "strength": strength["value"],
@@ -98,7 +99,18 @@ def summarise(frame: pandas.DataFrame) -> pandas.DataFrame:
     """
     good = frame[frame["accuracy"].notna()].copy()
     good["feature"] = good["feature"].map(lambda name: BITS if str(name).startswith("bit") else name)
-    keys = ["dataset", "digits", "strength_name", "strength", "method", "setting", "probe", "layer", "feature"]
+    keys = [
+        "dataset",
+        "digits",
+        "strength_name",
+        "strength",
+        "encoder",
+        "method",
+        "setting",
+        "probe",
+        "layer",
+        "feature",
+    ]
     good["setting"] = good["setting"].fillna("")
     per_seed = good.groupby([*keys, "seed", "id"], dropna=False, sort=False).agg(
         accuracy=("accuracy", "mean"), chance=("chance", "first"), converged=("converged", "all")
@@ -107,9 +119,9 @@ def summarise(frame: pandas.DataFrame) -> pandas.DataFrame:
         mean=("accuracy", "mean"), deviation=("accuracy", "std"), n=("accuracy", "size"),
         chance=("chance", "first"), converged=("converged", "all"),
     ).reset_index()  # fmt: skip
-    place = ["dataset", "digits", "strength_name", "strength", "probe", "feature"]
-    floors = found[(found["method"] == "untrained") & (found["setting"] == "") & (found["layer"] == "encoder")]
-    floors = floors.set_index(place)["mean"]
-    found["floor"] = [floors.get(tuple(row)) for row in found[place].itertuples(index=False)]
+    place = ["dataset", "digits", "strength_name", "strength", "encoder", "probe", "feature"]
+    floors = found[(found["method"] == "untrained") & (found["layer"] == "encoder")]
+    floors = floors.groupby(place, dropna=False)["mean"].mean()
+    found["floor"] = [floors.get(tuple(row), float("nan")) for row in found[place].itertuples(index=False)]
     found["below"] = (found["mean"] < found["floor"]) & (found["method"] != "untrained")
     return found

@@ -1,14 +1,14 @@
 """The training loop: batches by index, views on the device, one step after the other; killed at any moment it resumes."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from generators.dataset import UserError
 from generators.randomness import permutation, random_words, stream_key
@@ -76,6 +76,12 @@ class Training:
     def total_steps(self, count: int) -> int:
         return self.steps or self.epochs * self.steps_per_epoch(count)
 
+    def build_optimizer(self, module: nn.Module, weight_decay: float) -> torch.optim.Optimizer:
+        return optimizers.build(
+            module, self.optimizer, learning_rate=self.learning_rate, weight_decay=weight_decay,
+            momentum=self.momentum, epsilon=self.epsilon,
+        )  # fmt: skip
+
 
 class Observer(Protocol):
     """Watches training without touching it; its state travels in the checkpoints."""
@@ -112,15 +118,63 @@ def sample_ids(key: np.ndarray, count: int) -> Tensor:
     return torch.from_numpy(permutation(random_words(key, IDS, count=count)))
 
 
+class _Run:
+    """All that changes while a method trains, and its way to a checkpoint and back."""
+
+    def __init__(self, method, optimizer, observers, steps, device, folder, identity):
+        self.parts = {"method": method, "optimizer": optimizer, **{f"observer{i}": o for i, o in enumerate(observers)}}
+        self.losses = torch.zeros(steps, device=device)
+        self.folder, self.identity = folder, identity or {}
+        self.start, self.resumes, self.before = 0, 0, 0.0
+        found = checkpoint.load(folder, self.identity, device) if folder else None
+        if found:
+            state = found["state"]
+            for name, part in self.parts.items():
+                part.load_state_dict(state[name])
+            self.start, self.resumes, self.before = found["step"], state["resumes"] + 1, state["seconds"]
+            self.losses[: self.start] = state["losses"]
+        self.began = self.saved = time.monotonic()
+
+    def seconds(self) -> float:
+        return self.before + time.monotonic() - self.began
+
+    def save(self, done: int, every: float = 0.0) -> None:
+        """Write a checkpoint if `every` seconds have passed since the last one."""
+        # Only the host's clock is read, so this waits for the device only when it is time to save.
+        if self.folder is None or time.monotonic() - self.saved < every:
+            return
+        state = {name: part.state_dict() for name, part in self.parts.items()}
+        state |= {"losses": self.losses[:done].clone(), "resumes": self.resumes, "seconds": self.seconds()}
+        checkpoint.save(self.folder, done, state, self.identity)
+        self.saved = time.monotonic()
+
+    def first_bad_step(self, done: int) -> int | None:
+        """The first step (from 1) whose loss is not finite; waits for the device."""
+        bad = torch.nonzero(~torch.isfinite(self.losses[:done]))
+        return int(bad[0]) + 1 if len(bad) else None
+
+    def outcome(self, status: str, steps: int) -> Outcome:
+        last = self.losses[max(0, steps - READ_BACK) : steps].mean().item() if status == "ok" else float("nan")
+        return Outcome(status, steps, last, self.resumes, self.seconds())
+
+
 class _Epoch:
     """The tables of one epoch: order of the samples and each view's crops, on the device."""
 
-    def __init__(self, number, samples, views, training, augmentation, key, device):
-        count, side = len(samples), samples.pictures.shape[-1]
+    def __init__(self, number, samples, views, training, augmentation, key):
+        count, side, device = len(samples), samples.pictures.shape[-1], samples.pictures.device
         order = permutation(random_words(key, ORDER, 0, number, count=count)) if training.shuffle else np.arange(count)
         self.order = torch.from_numpy(order).to(device)
         tables = [boxes(augmentation, side, key, CROP + view, number, count) for view in range(views)]
         self.boxes = [torch.from_numpy(table).to(device) for table in tables]
+
+    def views(self, samples: Samples, index: Tensor, augmentation: Augmentation) -> list[Tensor]:
+        """Each view of a batch: its own crop of the picture, the same bits."""
+        pictures, bits = samples.pictures[index].float() / 255, samples.bits[index]
+        if augmentation.crop == "none":
+            return [append_constant(pictures, bits) for _ in self.boxes]
+        crops = [resized_crop(pictures, table[index], augmentation.antialias) for table in self.boxes]
+        return [append_constant(crop, bits) for crop in crops]
 
 
 def train(
@@ -130,9 +184,8 @@ def train(
     augmentation: Augmentation,
     *,
     seed: int,
-    device: torch.device,
     labels: dict[str, Tensor] | None = None,
-    observers: list[Observer] = (),
+    observers: Sequence[Observer] = (),
     folder: Path | None = None,
     identity: dict | None = None,
     note: Callable[[int, int], None] | None = None,
@@ -140,8 +193,8 @@ def train(
     """Train a method on a split; no label exists on this path unless `labels` is given.
 
     Arguments:
-        method: on `device`, initialised.
-        samples: the training split, on `device`.
+        method: initialised, on the samples' device.
+        samples: the training split.
         training, augmentation: the recipe.
         seed: names the order, the crops and the noise.
         labels: only for a method that declares `needs_labels`.
@@ -150,79 +203,38 @@ def train(
         identity: what must not change before a checkpoint is resumed.
         note: called now and then with (steps done, steps in all).
     """
-    key, count = training_key(seed), len(samples)
-    per_epoch, steps = training.steps_per_epoch(count), training.total_steps(count)
-    optimizer = optimizers.build(
-        method, training.optimizer, learning_rate=training.learning_rate, weight_decay=training.weight_decay,
-        momentum=training.momentum, epsilon=training.epsilon,
-    )  # fmt: skip
-    ids = sample_ids(key, count).to(device)
-    losses = torch.zeros(steps, device=device)
-    start, resumes, seconds = 0, 0, 0.0
-    parts = {"method": method, "optimizer": optimizer, **{f"observer{i}": o for i, o in enumerate(observers)}}
-    found = checkpoint.load(folder, identity or {}, device) if folder else None
-    if found:
-        start, state = found["step"], found["state"]
-        for name, part in parts.items():
-            part.load_state_dict(state[name])
-        losses[:start] = state["losses"]
-        resumes, seconds = state["resumes"] + 1, state["seconds"]
-
-    def store(done: int) -> None:
-        state = {name: part.state_dict() for name, part in parts.items()}
-        spent = seconds + time.monotonic() - began
-        checkpoint.save(
-            folder,
-            done,
-            {**state, "losses": losses[:done].clone(), "resumes": resumes, "seconds": spent},
-            identity or {},
-        )
-
+    key, device = training_key(seed), samples.pictures.device
+    per_epoch, steps = training.steps_per_epoch(len(samples)), training.total_steps(len(samples))
+    warmup = training.warmup_epochs * per_epoch
+    optimizer = training.build_optimizer(method, training.weight_decay)
+    ids = sample_ids(key, len(samples)).to(device)
+    run = _Run(method, optimizer, observers, steps, device, folder, identity)
     method.train()
-    began = saved = time.monotonic()
     epoch = None
-    for step in range(start, steps):
+    for step in range(run.start, steps):
         number, place = divmod(step, per_epoch)
         if epoch is None or place == 0:
-            epoch = _Epoch(number, samples, method.views, training, augmentation, key, device)
+            epoch = _Epoch(number, samples, method.views, training, augmentation, key)
         seed_torch(key, STEP, step)
-        for group in optimizer.param_groups:
-            group["lr"] = training.learning_rate * optimizers.rate(
-                training.schedule, step, steps, training.warmup_epochs * per_epoch
-            )
+        optimizers.set_rate(optimizer, training.learning_rate * optimizers.rate(training.schedule, step, steps, warmup))
         index = epoch.order[place * training.batch_size : (place + 1) * training.batch_size]
-        batch = Batch(_views(samples, index, epoch, augmentation), ids[index], _at(labels, index))
+        own_labels = None if labels is None else {name: values[index] for name, values in labels.items()}
+        batch = Batch(epoch.views(samples, index, augmentation), ids[index], own_labels)
         with torch.autocast(device.type, torch.bfloat16, enabled=training.precision == "bf16"):
             output = method.loss(batch)
         optimizer.zero_grad(set_to_none=True)
         output.loss.backward()
         optimizer.step()
         method.after_step((step + 1) / steps)
-        losses[step] = output.loss.detach()
+        run.losses[step] = output.loss.detach()
         for observer in observers:
             observer(step, output.features.detach(), index)
         if (step + 1) % READ_BACK == 0 or step + 1 == steps:
-            bad = torch.nonzero(~torch.isfinite(losses[: step + 1]))
-            if len(bad):
-                return Outcome("diverged", int(bad[0]) + 1, float("nan"), resumes, seconds + time.monotonic() - began)
+            bad = run.first_bad_step(step + 1)
+            if bad:
+                return run.outcome("diverged", bad)
             if note:
                 note(step + 1, steps)
-        # The clock is read on the host only, so this waits for nothing unless it is time to save.
-        if folder and time.monotonic() - saved >= training.checkpoint_seconds and step + 1 < steps:
-            store(step + 1)
-            saved = time.monotonic()
-    last = losses[-min(steps, READ_BACK) :].mean().item()
-    return Outcome("ok", steps, last, resumes, seconds + time.monotonic() - began)
-
-
-def _views(samples: Samples, index: Tensor, epoch: _Epoch, augmentation: Augmentation) -> list[Tensor]:
-    pictures, bits = samples.pictures[index].float() / 255, samples.bits[index]
-    cropped = [
-        pictures if augmentation.crop == "none" else resized_crop(pictures, table[index], augmentation.antialias)
-        for table in epoch.boxes
-    ]
-    return [append_constant(view, bits) for view in cropped]
-
-
-def _at(labels, index):
-    return None if labels is None else {name: values[index] for name, values in labels.items()}
+        run.save(step + 1, training.checkpoint_seconds)
+    run.save(steps)  # a kill while the probes are fitted costs no training
+    return run.outcome("ok", steps)

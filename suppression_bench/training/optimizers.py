@@ -81,10 +81,16 @@ def rate(schedule: str, step: int, steps: int, warmup: int) -> float:
     return {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}[schedule]
 
 
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Set the learning rate of every group."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
 def glorot(module: nn.Module) -> None:
     """Keras' initialisation: Glorot-uniform kernels, zero biases (Glorot & Bengio, 2010, eq. 16)."""
     for layer in module.modules():
-        if isinstance(layer, (nn.Linear, nn.Conv2d)):
+        if isinstance(layer, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d)):
             nn.init.xavier_uniform_(layer.weight)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
