@@ -1,5 +1,7 @@
 """From a dataset to a folder: resumable, on any number of workers, with the same bytes whatever happened on the way."""
 
+import contextlib
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,18 +58,18 @@ def build(
     if shard_size < 1 or workers < 1:
         raise UserError(f"--shard-size {shard_size} and --workers {workers} must be at least 1")
     identity = manifest.identity(dataset, seed)
-    finished = _finished(out, identity, shard_size)
+    finished = _finished(out, dataset, identity, shard_size)
     if finished:
         return finished
-    plans = _plans(dataset, reference or dataset.name, out, seed, shard_size)
     _make_room(dataset, out)
+    plans = _plans(dataset, reference or dataset.name, out, seed, shard_size)
     head = _head(identity, shard_size)
     results = journal.resume(out, head, {Path(plan.path).name for plan in plans})
     total, done = sum(dataset.splits.values()), sum(result.count for result in results.values())
     todo = [plan for plan in plans if Path(plan.path).name not in results]
     for outcome in executor.run(make_shard, todo, workers):
         if outcome.error is not None:
-            raise outcome.error
+            raise _explained(outcome, todo[outcome.position])
         results[outcome.value.name] = outcome.value
         journal.append(out, outcome.value)
         done += outcome.value.count
@@ -82,6 +84,16 @@ def build(
     return whole
 
 
+def _explained(outcome: executor.Outcome, plan: Plan) -> Exception:
+    if isinstance(outcome.error, (UserError, OSError)):
+        return outcome.error
+    places = [line.strip() for line in outcome.trace.split("\n") if line.strip().startswith("File ")]
+    where = f" ({places[-1]})" if places else ""
+    return UserError(
+        f"{plan.dataset}: {outcome.error!r} while drawing {Path(plan.path).name}{where}; mend it and run again"
+    )
+
+
 def make_shard(plan: Plan, note: Callable) -> ShardResult:
     """Draw, render and write one shard; runs in any process."""
     dataset = _dataset(plan.dataset, strict_json.dumps(plan.options))
@@ -93,11 +105,12 @@ _made: dict = {}
 
 
 def _dataset(reference: str, options: str) -> Dataset:
-    # One dataset per process and options: opening a source costs more than a shard.
-    if (reference, options) not in _made:
+    # One dataset per process, file and options: opening a source costs more than a shard.
+    key = reference, options, catalog.file_digest("generators.datasets", reference)
+    if key not in _made:
         _made.clear()
-        _made[reference, options] = catalog.dataset(reference, strict_json.loads(options, "options", floats=True))
-    return _made[reference, options]
+        _made[key] = catalog.dataset(reference, strict_json.loads(options, "options", floats=True))
+    return _made[key]
 
 
 def _plans(dataset, reference, out, seed, shard_size) -> list[Plan]:
@@ -118,7 +131,7 @@ def _plans(dataset, reference, out, seed, shard_size) -> list[Plan]:
     ]
 
 
-def _finished(out: Path, identity: dict, shard_size: int) -> dict | None:
+def _finished(out: Path, dataset: Dataset, identity: dict, shard_size: int) -> dict | None:
     if not (out / manifest.NAME).exists():
         return None
     found = manifest.read(out)
@@ -126,10 +139,15 @@ def _finished(out: Path, identity: dict, shard_size: int) -> dict | None:
     if different:
         shown = "; ".join(f"{key}: {found[key]} there, {identity[key]} asked" for key in different if key != "schema")
         raise UserError(f"{out} already holds another dataset ({shown}); choose another --out or delete the folder")
-    sizes = {split["shards"][0]["count"] for split in found["splits"].values() if len(split["shards"]) > 1}
-    if sizes - {shard_size}:
+    there = {name: [shard["count"] for shard in split["shards"]] for name, split in found["splits"].items()}
+    asked = {
+        name: [min(shard_size, count - start) for start in range(0, count, shard_size)]
+        for name, count in dataset.splits.items()
+    }
+    if there != asked:
+        size = max(count for counts in there.values() for count in counts)
         raise UserError(
-            f"{out} already holds this dataset in shards of {sizes.pop()} samples, asked were {shard_size}; choose another --out"
+            f"{out} already holds this dataset in shards of {size} samples, asked were {shard_size}; choose another --out"
         )
     broken = [s["name"] for split in found["splits"].values() for s in split["shards"] if not journal.valid(out, s)]
     if not broken:
@@ -156,6 +174,9 @@ def _make_room(dataset: Dataset, out: Path) -> None:
     # Uncompressed pixels, both headers and the record: an upper bound, so the disk cannot fill half-way.
     need = sum(dataset.splits.values()) * (height * width * channels + 2048)
     free = shutil.disk_usage(out).free
+    for path in out.iterdir():  # a restart has part of it already
+        with contextlib.suppress(FileNotFoundError):
+            need -= path.stat().st_size
     if free < need:
         raise UserError(
             f"{out}: up to {need / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free; choose another disk", 4
@@ -163,8 +184,6 @@ def _make_room(dataset: Dataset, out: Path) -> None:
 
 
 def _ours(name: str, dataset: Dataset) -> bool:
-    return (
-        name in (journal.NAME, manifest.NAME)
-        or name.endswith(".tmp")
-        or any(name.startswith(f"{split}-") for split in dataset.splits)
-    )
+    splits = "|".join(map(re.escape, dataset.splits))
+    shard, record = rf"({splits})-\d{{5,}}\.tar(\.\d+-\d+\.tmp)?", rf"{re.escape(manifest.NAME)}(\.\d+\.tmp)?"
+    return name == journal.NAME or re.fullmatch(f"{shard}|{record}", name) is not None

@@ -23,8 +23,8 @@ def resize(picture: np.ndarray, height: int, width: int) -> np.ndarray:
     enlarging and averages over the triangle of the shrinking ratio when shrinking.
 
     Arguments:
-        picture: (H, W) uint8, at most 4096 pixels a side.
-        height, width: the new size in pixels, at most 4096.
+        picture: (H, W) uint8, at most 1024 pixels a side.
+        height, width: the new size in pixels, at most 1024.
 
     Returns:
         (height, width) uint8.

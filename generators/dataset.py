@@ -38,7 +38,7 @@ class ConstantChannels:
 
 @dataclass(frozen=True)
 class Sample:
-    """One drawn and rendered sample: picture (H, W, C) uint8, labels and factors as integers or lists of them."""
+    """One drawn and rendered sample: picture (H, W, C) uint8, labels and factors as integers, texts or lists of them."""
 
     index: int
     picture: np.ndarray
@@ -86,4 +86,17 @@ class Dataset(ABC):
         """Sample `index` of a split, a pure function of the dataset, its options, split, index and seed."""
         stream = Stream(stream_key(self.name, self.version, split, seed), index)
         labels, factors = self.draw(split, index, stream)
-        return Sample(index, self.render(labels, factors, stream), labels, factors)
+        picture = self.render(labels, factors, stream)
+        what = f"{self.name}: sample {index} of {split}"
+        if picture.dtype != np.uint8 or picture.shape != tuple(self.picture_shape):
+            raise UserError(
+                f"{what}: render gave {picture.dtype} of {picture.shape}, picture_shape promises uint8 of {self.picture_shape}"
+            )
+        odd = [name for name, value in {**labels, **factors}.items() if not _plain(value)]
+        if odd:
+            raise UserError(f"{what}: {odd[0]} must be a Python integer, a text or a list of them")
+        return Sample(index, picture, labels, factors)
+
+
+def _plain(value) -> bool:
+    return type(value) in (int, str) or (type(value) is list and all(map(_plain, value)))

@@ -45,16 +45,19 @@ def resume(folder: Path, head: str, wanted: set[str]) -> dict[str, ShardResult]:
     """
     lines = (folder / NAME).read_text().split("\n") if (folder / NAME).exists() else []
     whole, cut = lines[:-1], bool(lines and lines[-1])  # a last line without its newline was cut off by a kill
-    if whole and whole[0] != head:
+    if whole and head not in whole:  # two builders that start at once may leave it behind a shard's line
         raise UserError(
             f"{folder} holds the unfinished build of another dataset or shard size; choose another --out or delete the folder"
         )
     kept = {}
-    for line in whole[1:]:
-        fields = strict_json.loads(line, str(folder / NAME))
-        result = ShardResult(**{**fields, "digests": base64.b64decode(fields["digests"])})
-        if result.name in wanted and valid(folder, result.entry()):
-            kept[result.name] = result
+    for line in whole:
+        try:
+            fields = strict_json.loads(line, str(folder / NAME))
+            result = ShardResult(**{**fields, "digests": base64.b64decode(fields["digests"])})
+            if result.name in wanted and valid(folder, result.entry()):
+                kept[result.name] = result
+        except (UserError, KeyError, TypeError, ValueError):
+            cut = cut or line != head  # an unreadable line vouches for nothing
     for path in folder.iterdir():
         if (path.name.endswith(".tmp") and _abandoned(path)) or (path.suffix == ".tar" and path.name not in kept):
             path.unlink(missing_ok=True)
@@ -78,7 +81,7 @@ def recover(folder: Path, manifest: dict, head: str, broken: list[str]) -> None:
             for _, record, digest in shards.read_shard(
                 folder / entry["name"], tuple(manifest["picture_shape"]), entry["count"]
             ):
-                shards.count_labels(counts, record["labels"])
+                shards.count_labels(counts, record["labels"], f"{folder / entry['name']}: sample {record['id']}")
                 digests.append(digest)
             append(
                 folder,
@@ -93,6 +96,11 @@ def _abandoned(path: Path) -> bool:
         os.kill(int(owner), 0)
     except (ProcessLookupError, ValueError):
         return True
+    except OverflowError:
+        return True
     except PermissionError:
         pass
-    return time.time() - path.stat().st_mtime > STALE_SECONDS
+    try:
+        return time.time() - path.stat().st_mtime > STALE_SECONDS
+    except FileNotFoundError:  # its owner has just renamed it
+        return False

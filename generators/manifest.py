@@ -24,7 +24,7 @@ def identity(dataset: Dataset, seed: int) -> dict:
 
     Paths of sources stay outside: a source is known by its name and digest.
     """
-    options = dict(dataset.options)
+    options = {name: _no_floats(value) for name, value in dataset.options.items()}
     for name in dataset.source_options:
         options[name] = options[name].partition(":")[0]
     constant = dataset.constant_channels
@@ -44,6 +44,13 @@ def identity(dataset: Dataset, seed: int) -> dict:
         "constant_channels": None if constant is None else {"label": constant.label, "max": constant.max},
         "picture_shape": list(dataset.picture_shape),
     }
+
+
+def _no_floats(value):
+    # The manifest holds no floats: a fraction is written as its shortest exact text.
+    if isinstance(value, list):
+        return [_no_floats(one) for one in value]
+    return repr(value) if isinstance(value, float) else value
 
 
 def assemble(identity: dict, results: dict[str, list[shards.ShardResult]]) -> dict:
@@ -116,8 +123,15 @@ def read(folder: Path) -> dict:
     if not faults and manifest["schema"] != SCHEMA:
         faults = [f"schema {manifest['schema']} is not {SCHEMA}, the one this version reads"]
     if not faults:
+        faults = _shape_faults(manifest)
+    if not faults:
         for name, split in manifest["splits"].items():
             faults += _faults(split, SPLIT_KEYS, f"split {name}")
+            for feature, column in split.get("class_counts", {}).items() if not faults else []:
+                if feature not in manifest["features"] or not _naturals(
+                    column, manifest["features"][feature]["classes"]
+                ):
+                    faults.append(f"split {name}: the class_counts of {feature} are no counts of its classes")
             for shard in split.get("shards", []) if not faults else []:
                 faults += _faults(shard, SHARD_KEYS, f"a shard of {name}")
                 faults += (
@@ -132,6 +146,28 @@ def read(folder: Path) -> dict:
     return manifest
 
 
+def _shape_faults(manifest: dict) -> list[str]:
+    shape, faults = manifest["picture_shape"], []
+    if not _naturals(shape, 3) or 0 in shape or shape[2] not in (1, 3):
+        faults.append(f"picture_shape {shape} is not height, width and 1 or 3 channels")
+    for name, feature in manifest["features"].items():
+        faults += _faults(feature, {"classes": int, "many": bool}, f"feature {name}")
+        if not faults and not 1 <= feature["classes"] <= 2**20:
+            faults.append(f"feature {name}: {feature['classes']} classes")
+    for name, pair in manifest["probes"].items():
+        if (
+            not isinstance(pair, list)
+            or len(pair) != 2
+            or not all(isinstance(s, str) and s in manifest["splits"] for s in pair)
+        ):
+            faults.append(f"the probe {name} must name two splits, got {pair}")
+    return faults
+
+
+def _naturals(value, length: int) -> bool:
+    return isinstance(value, list) and len(value) == length and all(type(one) is int and one >= 0 for one in value)
+
+
 def _safe(name: str, split: str) -> bool:
     # A shard is a plain file beside the manifest: no path, no other split.
     number = name.removeprefix(f"{split}-").removesuffix(".tar")
@@ -144,6 +180,6 @@ def _faults(value, keys: dict, what: str) -> list[str]:
     faults = [f"{what} lacks the key {key!r}" for key in keys if key not in value]
     faults += [f"{what} has the unknown key {key!r}" for key in value if key not in keys]
     for key, kind in keys.items():
-        if key in value and (not isinstance(value[key], kind) or isinstance(value[key], bool)):
+        if key in value and (not isinstance(value[key], kind) or (isinstance(value[key], bool) and kind is not bool)):
             faults.append(f"{what}: {key} has the wrong type {type(value[key]).__name__}")
     return faults

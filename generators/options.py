@@ -61,7 +61,7 @@ def convert(value, annotation):
                 continue
         raise ValueError
     if origin is typing.Literal:
-        if value in inner:
+        if any(value == one and type(value) is type(one) for one in inner):
             return value
     elif origin is list:
         items = value.split(",") if isinstance(value, str) else value
@@ -74,17 +74,21 @@ def convert(value, annotation):
         if isinstance(value, bool) or value in ("true", "false"):
             return value in (True, "true")
     elif annotation is int and not isinstance(value, bool):
-        if isinstance(value, (int, str)):
+        if isinstance(value, int) or (isinstance(value, str) and "_" not in value):
             return int(value)
     elif annotation is float and not isinstance(value, bool):
-        if isinstance(value, (int, float, str)):
-            return _finite(float(value))
+        if isinstance(value, (int, float)) or (isinstance(value, str) and "_" not in value):
+            return _finite(value)
     elif annotation is str and isinstance(value, str):
         return value
     raise ValueError
 
 
-def _finite(value: float) -> float:
+def _finite(value) -> float:
+    try:
+        value = float(value)
+    except OverflowError:
+        raise ValueError from None
     if value != value or value in (float("inf"), float("-inf")):
         raise ValueError
     return value

@@ -44,11 +44,12 @@ def decode(data: bytes, shape: tuple[int, int, int], what: str) -> np.ndarray:
     """
     from PIL import Image
 
-    if data[:8] != SIGNATURE or data[16:29] != _header(*shape):
+    if data[:33] != SIGNATURE + _chunk(b"IHDR", _header(*shape)):
         raise UserError(f"{what}: not an 8-bit PNG of {shape[1]}x{shape[0]} pixels and {shape[2]} channels")
     try:
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
-            picture = np.asarray(image, dtype=np.uint8)
-    except (OSError, SyntaxError, ValueError) as error:
+            if image.size != (shape[1], shape[0]) or image.mode != {1: "L", 3: "RGB"}[shape[2]]:
+                raise ValueError("a second header contradicts the first")
+            return np.asarray(image, dtype=np.uint8).reshape(shape)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise UserError(f"{what}: damaged PNG ({error})") from None
-    return picture.reshape(shape)

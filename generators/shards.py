@@ -102,7 +102,7 @@ def write_shard(path: Path, samples: Iterable[Sample], features: dict[str, Featu
                 for ending, body in (("png", png.encode(sample.picture)), ("json", text)):
                     put(member_header(member_name(sample.index, ending), len(body)) + body + bytes(-len(body) % BLOCK))
                 digests.append(content_digest(sample.index, sample.picture, text))
-                count_labels(result.class_counts, sample.labels)
+                count_labels(result.class_counts, sample.labels, f"{path}: sample {sample.index}")
             put(END + bytes(-(result.bytes + len(END)) % RECORD))
             file.flush()
             os.fsync(file.fileno())
@@ -116,11 +116,17 @@ def write_shard(path: Path, samples: Iterable[Sample], features: dict[str, Featu
     return result
 
 
-def count_labels(class_counts: dict[str, list[int]], labels: dict) -> None:
-    """Add a sample's labels to the counts of each feature's classes, in place."""
+def count_labels(class_counts: dict[str, list[int]], labels: dict, what: str) -> None:
+    """Add a sample's labels to the counts of each feature's classes, in place.
+
+    Raises:
+        UserError: a label that is no class.
+    """
     for name, counts in class_counts.items():
         value = labels.get(name)
         for one in value if isinstance(value, list) else [] if value is None else [value]:
+            if type(one) is not int or not 0 <= one < len(counts):
+                raise UserError(f"{what}: the label {name} is {one!r}, its classes are 0..{len(counts) - 1}")
             counts[one] += 1
 
 
@@ -199,6 +205,7 @@ def read_shard(path: Path, shape: tuple[int, int, int], count: int) -> Iterator[
             or not isinstance(record, dict)
             or set(record) != {"id", "labels", "factors"}
             or record["id"] != index
+            or not isinstance(record["labels"], dict)
         ):
             raise UserError(
                 f"{what}: the picture's and the record's ids differ or fields are missing; the shard is damaged"

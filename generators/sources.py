@@ -2,8 +2,8 @@
 
 import gzip
 import hashlib
+import http.client
 import os
-import urllib.error
 import urllib.request
 import zlib
 from dataclasses import dataclass
@@ -152,7 +152,7 @@ def download_mnist(folder: Path, mirrors: tuple[str, ...] = MNIST_MIRRORS) -> Pa
                     packed = answer.read()
                 if hashlib.sha256(gzip.decompress(packed)).hexdigest() != expected:
                     raise OSError("the file's SHA-256 is not MNIST's")
-            except (OSError, EOFError, zlib.error, urllib.error.URLError) as error:
+            except (OSError, EOFError, zlib.error, http.client.HTTPException) as error:
                 faults.append(f"{mirror}: {error}")
                 continue
             folder.mkdir(parents=True, exist_ok=True)

@@ -30,6 +30,7 @@ def verify(folder: str | Path, progress: Callable[[int, int], None] | None = Non
     total, done = sum(entry["count"] for entry in listed), 0
     for name, split in found["splits"].items():
         content, next_index = hashlib.sha256(), 0
+        counts = {feature: [0] * fields["classes"] for feature, fields in found["features"].items()}
         for entry in split["shards"]:
             try:
                 shards.check_shard(folder, entry)
@@ -38,6 +39,7 @@ def verify(folder: str | Path, progress: Callable[[int, int], None] | None = Non
                     if record["id"] != next_index + len(digests):
                         raise UserError(f"{folder / entry['name']}: sample {record['id']} stands out of order")
                     digests.append(digest)
+                    shards.count_labels(counts, record["labels"], f"{folder / entry['name']}: sample {record['id']}")
                 if hashlib.sha256(b"".join(digests)).hexdigest() != entry["content_digest"]:
                     raise UserError(f"{folder / entry['name']}: its samples are not those of the manifest")
                 content.update(b"".join(digests))
@@ -49,6 +51,8 @@ def verify(folder: str | Path, progress: Callable[[int, int], None] | None = Non
                 progress(done, total)
         if not faults and content.hexdigest() != split["content_digest"]:
             faults.append(f"{folder}: the content digest of split {name} does not follow from its samples")
+        if not faults and {key: column for key, column in counts.items() if any(column)} != split["class_counts"]:
+            faults.append(f"{folder}: the class_counts of split {name} are not those of its samples")
     if faults:
         raise UserError("\n".join(faults))
     return found

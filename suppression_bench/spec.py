@@ -141,8 +141,10 @@ def make_cells(
     values = {**flat(spec), **{f"data.{name}": value for name, value in own.items()}}
     spec["strength"] = _strength(strength, values, known, origin.what)
     names = [settings.full_name(name, known, origin.what) for name in dict.fromkeys(origin.varied)]
-    hidden = f"data.{spec['strength']['key']}" if spec["strength"] else ""
-    spec["varied"] = {name: values[name] for name in names if name in values and name != hidden}
+    # The strength has a column of its own, and so has a source (whose path is nobody's business).
+    hidden = [f"data.{name}" for name in getattr(targets.dataset, "source_options", ())]
+    hidden += [f"data.{spec['strength']['key']}"] if spec["strength"] else []
+    spec["varied"] = {name: values[name] for name in names if name in values and name not in hidden}
     source = None if fixed else (dataset, own)
     return [Cell({**spec, "seed": one}, references, source, origin.folder) for one in seeds], []
 

@@ -53,9 +53,10 @@ class MultiDigits(Dataset):
         probe_test: int | None = None,
         digit_source: str = "optdigits",
     ):
-        self.canvas, self.placement = canvas, placement
-        self.sizes = list(sizes) if sizes else [sources.DIGIT_SIDE] * (2 if count is None else count)
+        count = 2 if count is None and not sizes else count
         _check(count, sizes, placement, canvas, dict(train=train, probe_train=probe_train, probe_test=probe_test))
+        self.canvas, self.placement = canvas, placement
+        self.sizes = list(sizes) if sizes else [sources.DIGIT_SIDE] * count
         self.digits = sources.digits(digit_source)
         self.sources = {"digits": self.digits}
         self.picture_shape = (canvas, canvas, 1)
@@ -124,7 +125,7 @@ def _check(count, sizes, placement, canvas, numbers) -> None:
         cells = (canvas // sources.DIGIT_SIDE) ** 2
         if sizes:
             faults.append("--placement grid has 28-pixel cells: it goes with --count, not with --sizes")
-        elif (count or 2) > cells:
+        elif count > cells:
             faults.append(
                 f"--count {count} --placement grid: a canvas of {canvas} pixels has {cells} cells of 28 pixels"
             )

@@ -48,9 +48,7 @@ def long_table(folders: list[Path]) -> pandas.DataFrame:
 
 
 def _cell_fields(spec: dict) -> dict:
-    varied = [
-        f"{key.partition('.')[2]}={_show(value)}" for key, value in spec["varied"].items() if key != "data.digit_source"
-    ]
+    varied = [f"{key.partition('.')[2]}={_show(value)}" for key, value in spec["varied"].items()]
     strength = spec["strength"] or {"key": "", "value": None}
     return {
         "dataset": spec["data"]["dataset"],

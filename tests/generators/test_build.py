@@ -1,0 +1,144 @@
+"""Building: the same bytes on any number of workers, and nothing foreign is touched."""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from toy_data import Usage, folder_bytes, interrupted, make, write_toy
+
+import generators
+from generators import shards
+from generators.catalog import dataset
+from generators.dataset import UserError
+from generators.verify import verify
+
+
+@pytest.fixture
+def toy(tmp_path):
+    return write_toy(tmp_path / "user")
+
+
+@pytest.fixture
+def whole(toy, tmp_path):
+    """The undisturbed build: file name -> bytes."""
+    make(toy, tmp_path / "whole", shard_size=10)
+    return folder_bytes(tmp_path / "whole")
+
+
+def test_what_a_build_leaves(toy, whole, tmp_path):
+    assert sorted(whole) == ["manifest.json", *(f"pretrain-{n:05d}.tar" for n in range(5)), "probe-test-00000.tar"]
+    steps = []
+    found = verify(tmp_path / "whole", progress=lambda *step: steps.append(step))
+    assert found["splits"]["pretrain"]["count"] == 41 and steps[-1] == (50, 50)
+    assert [entry["count"] for entry in found["splits"]["pretrain"]["shards"]] == [10, 10, 10, 10, 1]
+    counts = {"parity": [0, 0], "letters": [0] * 5}
+    made = dataset(toy, {})
+    for index in range(41):
+        labels = made.sample("pretrain", index, 0).labels
+        counts["parity"][labels["parity"]] += 1
+        for letter in labels["letters"]:
+            counts["letters"][letter] += 1
+    assert found["splits"]["pretrain"]["class_counts"] == counts
+    assert str(tmp_path) not in whole["manifest.json"].decode()
+    assert whole["manifest.json"].decode() == json.dumps(found, sort_keys=True, separators=(",", ":")) + "\n"
+
+
+@pytest.mark.parametrize("workers, shard_size", [(1, 10), (2, 10), (5, 10), (1, 7), (2, 7), (1, 1), (1, 2000)])
+def test_same_content_for_any_workers_and_shard_size(toy, whole, tmp_path, workers, shard_size):
+    steps = []
+    arguments = dict(workers=workers, shard_size=shard_size, progress=lambda *step: steps.append(step))
+    found = make(toy, tmp_path / "out", **arguments)
+    assert found["content_digest"] == json.loads(whole["manifest.json"])["content_digest"]
+    assert verify(tmp_path / "out") == found
+    assert shard_size != 10 or folder_bytes(tmp_path / "out") == whole
+    assert steps[-1] == (50, 50) and len(steps) == -(-41 // shard_size) + -(-9 // shard_size)
+
+
+def test_seed_and_options_change_the_content_and_recipe_does_not(toy, tmp_path):
+    digests = [make(toy, tmp_path / "a")["content_digest"], make(toy, tmp_path / "b", seed=1)["content_digest"]]
+    digests.append(make(toy, tmp_path / "c", {"train": 40})["content_digest"])
+    other = write_toy(tmp_path / "other", ('recipe = "toy"', 'recipe = "another"'))
+    assert len(set(digests)) == 3 and make(other, tmp_path / "d")["content_digest"] == digests[0]
+
+
+def test_a_dataset_with_a_fractional_option_can_be_opened_again(toy, tmp_path):
+    first = make(toy, tmp_path / "out", {"noise": 0.25})
+    assert verify(tmp_path / "out") == first == make(toy, tmp_path / "out", {"noise": 0.25})
+    with pytest.raises(UserError, match="another dataset"):
+        make(toy, tmp_path / "out", {"noise": 0.5})
+
+
+def test_other_datasets_seeds_and_shard_sizes_are_refused(toy, whole, tmp_path):
+    out = tmp_path / "half"
+    mended = interrupted(tmp_path / "user", out)
+    for folder, finished in ((tmp_path / "whole", True), (out, False)):
+        before = folder_bytes(folder)
+        for options, arguments in (
+            ({}, dict(shard_size=10, seed=1)), ({"train": 40}, dict(shard_size=10)), ({}, dict(shard_size=20)),
+        ):  # fmt: skip
+            with pytest.raises(UserError, match="already holds" if finished else "another dataset or shard size"):
+                make(mended, folder, options, **arguments)
+        assert folder_bytes(folder) == before
+    for arguments in (dict(shard_size=0), dict(workers=0)):
+        with pytest.raises(UserError, match="at least 1"):
+            make(toy, tmp_path / "new", **arguments)
+
+
+def test_smaller_shards_are_refused_where_each_split_is_one_shard(toy, tmp_path):
+    first = make(toy, tmp_path / "out", shard_size=50)
+    (tmp_path / "out" / "probe-test-00000.tar").unlink()
+    with pytest.raises(UserError, match="shards of"):
+        make(toy, tmp_path / "out", shard_size=10)
+    assert make(toy, tmp_path / "out", shard_size=50) == first == verify(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "thesis.tmp", "pretrain-notes.txt", "pretrain-holiday.tar", "a.99999999999999999999.tmp"]
+)
+def test_foreign_files_are_refused_and_left_alone(toy, tmp_path, name):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("mine")
+    with pytest.raises(UserError, match="holds other files"):
+        make(toy, out)
+    assert folder_bytes(out) == {name: b"mine"}
+    with pytest.raises(UserError, match="is a file"):
+        make(toy, out / name)
+
+
+def test_too_small_disk_is_refused_before_a_byte_is_written(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, 50 * 60))
+    with pytest.raises(UserError, match="are needed") as caught:
+        make(toy, tmp_path / "out")
+    assert caught.value.exit_code == 4 and not list((tmp_path / "out").glob("*"))
+
+
+def test_a_disk_that_returns_other_bytes_is_noticed(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "hash_file", lambda path: "0" * 64)
+    with pytest.raises(UserError, match="disk") as caught:
+        make(toy, tmp_path / "out")
+    assert caught.value.exit_code == 4 and not list((tmp_path / "out").glob("*.t*"))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes into read-only folders")
+def test_read_only_folder(toy, tmp_path):
+    (tmp_path / "out").mkdir(mode=0o555)
+    with pytest.raises(OSError):
+        make(toy, tmp_path / "out")
+
+
+def test_floor_generators_load_no_heavy_library():
+    heavy = ("torch", "torchvision", "sklearn", "webdataset", "pandas", "suppression_bench")
+    code = f"import sys, generators.build, generators.verify; print([m for m in {heavy} if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+    allowed = {"numpy", "PIL", "sklearn", "generators", *sys.stdlib_module_names}
+    for path in Path(generators.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            assert {name.split(".")[0] for name in names} <= allowed, path

@@ -1,0 +1,219 @@
+"""Shards: the bytes of USTAR, a second reading with tarfile and Pillow, and everything foreign refused."""
+
+import hashlib
+import io
+import json
+import tarfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+from toy_data import write_toy
+
+from generators import png, shards
+from generators.catalog import dataset
+from generators.dataset import UserError
+
+SHAPE = (5, 4, 3)
+COUNT = 3
+
+
+@pytest.fixture
+def made(tmp_path):
+    return dataset(write_toy(tmp_path / "user"), {})
+
+
+@pytest.fixture
+def samples(made):
+    return [made.sample("pretrain", index, 0) for index in range(COUNT)]
+
+
+def members(samples):
+    for sample in samples:
+        yield f"{sample.index:08d}.png", png.encode(sample.picture)
+        yield f"{sample.index:08d}.json", shards.record_text(sample)
+
+
+def tar_of(pairs, path, edit=None, form=tarfile.USTAR_FORMAT):
+    """The tar that the standard library writes; `edit(place, info)` may change a member."""
+    with tarfile.open(path, "w:", format=form) as tar:
+        for place, (name, body) in enumerate(pairs):
+            info = tarfile.TarInfo(name)
+            info.size, info.mode, info.mtime = len(body), 0o444, 0
+            info = edit(place, info) or info if edit else info
+            tar.addfile(info, io.BytesIO(body))
+    return path
+
+
+def read(path, shape=SHAPE, count=COUNT):
+    return list(shards.read_shard(path, shape, count))
+
+
+def test_bytes_equal_the_standard_librarys(tmp_path, made, samples):
+    for few in (samples, samples[:1], [replace(one, index=one.index + 99_999_990) for one in samples], []):
+        result = shards.write_shard(tmp_path / "a.tar", few, made.features)
+        own = (tmp_path / "a.tar").read_bytes()
+        assert own == tar_of(members(few), tmp_path / "b.tar").read_bytes()
+        assert (result.bytes, result.sha256) == (len(own), hashlib.sha256(own).hexdigest())
+        assert (result.name, result.count) == ("a.tar", len(few))
+        assert len(read(tmp_path / "a.tar", count=len(few))) == len(few)
+        assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_content_digest_recomputed_with_tarfile_and_pillow(tmp_path, made, samples):
+    result = shards.write_shard(tmp_path / "a.tar", samples, made.features)
+    digests, parity, letters = [], [0, 0], [0] * 5
+    with tarfile.open(tmp_path / "a.tar", "r:") as tar:
+        entries = tar.getmembers()
+        assert [entry.name for entry in entries] == [name for name, _ in members(samples)]
+        assert all(
+            entry.isreg() and entry.mode == 0o444 and entry.mtime == entry.uid == entry.gid == 0 for entry in entries
+        )
+        for picture, text in zip(entries[0::2], entries[1::2], strict=True):
+            with Image.open(tar.extractfile(picture)) as image:
+                pixels, (width, height) = image.tobytes(), image.size
+            record = tar.extractfile(text).read()
+            fields = json.loads(record)
+            head = f"[{fields['id']},[{height},{width},3]]\0".encode()
+            digests.append(hashlib.sha256(head + pixels + record).digest())
+            assert record.decode() == json.dumps(fields, sort_keys=True, separators=(",", ":"))
+            parity[fields["labels"]["parity"]] += 1
+            for letter in fields["labels"]["letters"]:
+                letters[letter] += 1
+    assert result.digests == b"".join(digests)
+    assert result.entry()["content_digest"] == hashlib.sha256(b"".join(digests)).hexdigest()
+    assert result.class_counts == {"parity": parity, "letters": letters}
+    for sample, (picture, record, digest) in zip(samples, read(tmp_path / "a.tar"), strict=True):
+        assert np.array_equal(picture, sample.picture) and digest == digests[sample.index]
+        assert record == {"id": sample.index, "labels": sample.labels, "factors": sample.factors}
+
+
+def test_content_digest_hears_every_part(samples):
+    one, text = samples[0], shards.record_text(samples[0])
+    variants = {shards.content_digest(0, one.picture, text), shards.content_digest(1, one.picture, text)}
+    variants.add(shards.content_digest(0, one.picture.reshape(4, 5, 3), text))
+    variants.add(shards.content_digest(0, one.picture ^ np.uint8(1), text))
+    variants.add(shards.content_digest(0, one.picture, text.replace(b"row", b"rom")))
+    assert len(variants) == 5
+
+
+def test_webdataset_reads_it(tmp_path, made, samples):
+    import webdataset  # slow: it loads torch
+
+    shards.write_shard(tmp_path / "pretrain-00000.tar", samples, made.features)
+    found = list(webdataset.WebDataset(str(tmp_path / "pretrain-00000.tar"), shardshuffle=False))
+    assert [set(one) >= {"__key__", "png", "json"} for one in found] == [True] * COUNT
+    for sample, one in zip(samples, found, strict=True):
+        assert one["__key__"] == f"{sample.index:08d}"
+        assert np.array_equal(np.asarray(Image.open(io.BytesIO(one["png"]))), sample.picture)
+        assert json.loads(one["json"])["labels"] == sample.labels
+
+
+def _set(**fields):
+    def edit(place, info):
+        if place == 2:
+            for key, value in fields.items():
+                setattr(info, key, value)
+
+    return edit
+
+
+EDITS = {
+    "symlink": dict(edit=_set(type=tarfile.SYMTYPE, linkname="/etc/passwd", size=0)),
+    "hard link": dict(edit=_set(type=tarfile.LNKTYPE, linkname="00000000.png", size=0)),
+    "folder": dict(edit=_set(type=tarfile.DIRTYPE, size=0)),
+    "device": dict(edit=_set(type=tarfile.CHRTYPE, size=0)),
+    "sparse": dict(edit=_set(type=tarfile.GNUTYPE_SPARSE)),
+    "old regular type": dict(edit=_set(type=tarfile.AREGTYPE)),
+    "pax header": dict(edit=_set(pax_headers={"GNU.sparse.size": "300000000"}), form=tarfile.PAX_FORMAT),
+    "long name": dict(edit=_set(name="x" * 150), form=tarfile.GNU_FORMAT),
+    "gnu header": dict(form=tarfile.GNU_FORMAT),
+    "prefix": dict(edit=_set(name="d" * 90 + "/" + "00000001.png" * 3)),
+    "traversal": dict(edit=_set(name="../../01.png")),
+    "absolute": dict(edit=_set(name="/00000001.png")),
+    "nine digits": dict(edit=_set(name="000000001.png")),
+    "other ending": dict(edit=_set(name="00000001.pkl")),
+    "other letters": dict(edit=_set(name="0000000a.png")),
+    "writable": dict(edit=_set(mode=0o644)),
+    "time": dict(edit=_set(mtime=1)),
+    "owner": dict(edit=_set(uid=1)),
+    "user name": dict(edit=_set(uname="root")),
+}
+
+
+@pytest.mark.parametrize("case", EDITS)
+def test_foreign_members_are_refused(tmp_path, samples, case):
+    with pytest.raises(UserError, match=r"bad\.tar: "):
+        read(tar_of(members(samples), tmp_path / "bad.tar", **EDITS[case]))
+
+
+def _order(pairs):
+    return [pairs[1], pairs[0], *pairs[2:]]
+
+
+def _body(place, change):
+    return lambda pairs: [(name, change(body) if at == place else body) for at, (name, body) in enumerate(pairs)]
+
+
+LISTS = {
+    "wrong order": _order,
+    "picture of another sample": lambda pairs: [pairs[2], pairs[1], *pairs[2:]],
+    "record under another name": lambda pairs: [pairs[0], (pairs[3][0], pairs[1][1]), *pairs[2:]],
+    "record of another sample": _body(1, lambda text: text.replace(b'"id":0', b'"id":1')),
+    "one missing": lambda pairs: pairs[:-2],
+    "record missing": lambda pairs: pairs[:-1],
+    "one extra": lambda pairs: [*pairs, ("00000003.png", pairs[0][1]), ("00000003.json", pairs[1][1])],
+    "one more file": lambda pairs: [*pairs, ("00000003.pkl", b"cos\nsystem\n")],
+    "unknown key": _body(1, lambda text: text[:-1] + b',"extra":1}'),
+    "missing key": _body(1, lambda text: text.replace(b'"factors"', b'"fectors"')),
+    "repeated key": _body(1, lambda text: text[:-1] + b',"id":0}'),
+    "NaN": _body(1, lambda text: text.replace(b'"parity":', b'"parity":NaN,"x":')),
+    "float": _body(1, lambda text: text.replace(b'"parity":', b'"parity":1.5,"x":')),
+    "no object": _body(1, lambda text: b"[0]"),
+    "no JSON": _body(1, lambda text: b"\x80\x04."),
+    "no PNG": _body(2, lambda data: b"GIF89a" + data[6:]),
+    "other shape": _body(2, lambda data: png.encode(np.zeros((4, 5, 3), dtype=np.uint8))),
+    "cut PNG": _body(2, lambda data: data[:60]),
+}
+
+
+@pytest.mark.parametrize("case", LISTS)
+def test_foreign_contents_are_refused(tmp_path, samples, case):
+    with pytest.raises(UserError, match=r"bad\.tar: "):
+        read(tar_of(LISTS[case](list(members(samples))), tmp_path / "bad.tar"))
+
+
+def test_trailing_garbage_base_256_sizes_and_compression_are_refused(tmp_path, made, samples):
+    import gzip
+
+    shards.write_shard(tmp_path / "good.tar", samples, made.features)
+    good, bad = (tmp_path / "good.tar").read_bytes(), tmp_path / "bad.tar"
+    size = good[:124] + b"\x80" + bytes(10) + b"\x05" + good[136:]
+    for data in (good + b"x", good[:-1] + b"x", good + good, size, gzip.compress(good), good[: 12 * 512], b""):
+        bad.write_bytes(data)
+        with pytest.raises(UserError, match=r"bad\.tar: "):
+            read(bad)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ('"parity": sum(letters) % 2', '"parity": -1'),
+        ('"parity": sum(letters) % 2', '"parity": 2'),
+        ('"parity": sum(letters) % 2', '"parity": 0.0'),
+        ('"letters": letters', '"letters": [5, 0]'),
+        ('{"row": int(stream.below(2, 5, 1)[0])}', '{"row": 0, "angle": 0.5}'),
+        ("return picture", "return picture[:4]"),
+        ("return picture", "return picture[:, :, :1]"),
+        ("return picture", "return picture / 2"),
+    ],
+)
+def test_samples_that_break_the_contract_are_never_written(tmp_path, edit):
+    """What the reader would refuse, or count wrongly, must not reach a shard."""
+    broken = dataset(write_toy(tmp_path / "user", edit), {})
+    with pytest.raises(UserError, match="sample 0"):
+        shards.write_shard(
+            tmp_path / "a.tar", (broken.sample("pretrain", index, 0) for index in range(3)), broken.features
+        )
+    assert not list(tmp_path.glob("a.tar*"))
