@@ -169,7 +169,7 @@ def _make_room(dataset: Dataset, out: Path) -> None:
     foreign = [p.name for p in out.iterdir() if not _ours(p.name, dataset)] if out.is_dir() else []
     if foreign:
         raise UserError(f"{out} holds other files ({', '.join(sorted(foreign)[:3])}); choose an empty or new folder")
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     height, width, channels = dataset.picture_shape
     # Uncompressed pixels, both headers and the record: an upper bound, so the disk cannot fill half-way.
     need = sum(dataset.splits.values()) * (height * width * channels + 2048)
@@ -181,6 +181,18 @@ def _make_room(dataset: Dataset, out: Path) -> None:
         raise UserError(
             f"{out}: up to {need / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free; choose another disk", 4
         )
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents.
+
+    Raises:
+        UserError: the machine does not allow it (exit code 4).
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: the folder cannot be made ({error.strerror}); choose another", 4) from None
 
 
 def _ours(name: str, dataset: Dataset) -> bool:

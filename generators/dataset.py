@@ -57,6 +57,7 @@ class Dataset(ABC):
         targets: the features that a supervised method may see on `pretrain`.
         probes: feature -> (train split, test split) for its linear probe.
         recipe: name of the default training recipe.
+        strength: the option that makes the competitor stronger ("bits" for constant channels), or None.
         sources: name -> Source, where pictures come from; options in `source_options` name them.
         constant_channels: binary channels to append after augmentation, or None.
     """
@@ -70,6 +71,7 @@ class Dataset(ABC):
     targets: list[str]
     probes: dict[str, tuple[str, str]]
     recipe: str
+    strength: str | None = None
     sources: dict
     source_options: tuple[str, ...] = ()
     constant_channels: ConstantChannels | None = None

@@ -12,9 +12,12 @@ NAME = "manifest.json"
 SCHEMA = 1
 KEYS = {
     "schema": int, "dataset": str, "version": int, "options": dict, "seed": int, "sources": dict, "features": dict,
-    "targets": list, "probes": dict, "recipe": str, "constant_channels": (dict, type(None)), "picture_shape": list,
+    "targets": list, "probes": dict, "recipe": str, "strength": (str, type(None)),
+    "constant_channels": (dict, type(None)), "picture_shape": list,
     "splits": dict, "content_digest": str, "environment": dict,
 }  # fmt: skip
+# Not part of a dataset's identity: how it is used, how it is cut up, where it was made.
+DESCRIPTIVE = ("recipe", "strength", "splits", "content_digest", "environment")
 SPLIT_KEYS = {"count": int, "class_counts": dict, "content_digest": str, "shards": list}
 SHARD_KEYS = {"name": str, "bytes": int, "sha256": str, "count": int, "content_digest": str}
 
@@ -41,6 +44,7 @@ def identity(dataset: Dataset, seed: int) -> dict:
         "targets": list(dataset.targets),
         "probes": {name: list(pair) for name, pair in dataset.probes.items()},
         "recipe": dataset.recipe,
+        "strength": dataset.strength,
         "constant_channels": None if constant is None else {"label": constant.label, "max": constant.max},
         "picture_shape": list(dataset.picture_shape),
     }
@@ -74,9 +78,9 @@ def assemble(identity: dict, results: dict[str, list[shards.ShardResult]]) -> di
 def overall_digest(manifest: dict) -> str:
     """The dataset's identity: SHA-256 over what it is and each split's content, whatever the shards look like.
 
-    The default recipe and the environment are not part of it.
+    The default recipe, the knob's name and the environment are not part of it.
     """
-    content = {key: manifest[key] for key in KEYS if key not in ("recipe", "splits", "content_digest", "environment")}
+    content = {key: manifest[key] for key in KEYS if key not in DESCRIPTIVE}
     content["splits"] = {name: [split["count"], split["content_digest"]] for name, split in manifest["splits"].items()}
     return hashlib.sha256(strict_json.dumps(content).encode()).hexdigest()
 

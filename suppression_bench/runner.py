@@ -11,6 +11,7 @@ from generators.dataset import UserError
 from generators.sources import data_root
 from suppression_bench import cell as cells
 from suppression_bench.spec import Cell, data_facts
+from suppression_bench.training.data import Data
 
 PLAN = "cells.json"
 
@@ -30,6 +31,9 @@ def prepare(found: list[Cell], workers: int, say: Callable[[str], None]) -> None
     folders: dict[str, dict] = {}
     for cell in found:
         if cell.dataset is None:
+            if cell.folder not in folders:
+                Data(cell.folder).check()  # before anything is written
+                folders[cell.folder] = {}
             continue
         name, options = cell.dataset
         seed = cell.spec["data"]["seed"]
@@ -76,7 +80,7 @@ def run_cells(
         watch: called with (position of the cell, steps done, steps in all) while cells train.
         say: prints a line.
     """
-    (out / "cells").mkdir(parents=True, exist_ok=True)
+    build.make_folder(out / "cells")
     _write_plan(out, found)
     folders = [out / "cells" / cell.folder_name for cell in found]
     jobs = [Job(cell, str(folder), str(device), threads) for cell, folder in zip(found, folders, strict=True)]

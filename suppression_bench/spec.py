@@ -123,10 +123,13 @@ def make_cells(
         return [], faults + more
     own = sections["data"]
     seed, bits = own.pop("seed"), own.pop("bits")
-    if fixed:
-        found = manifest.read(Path(origin.folder))
+    found = manifest.read(Path(origin.folder)) if fixed else None
+    most = _most_bits(found, targets)
+    if not 0 <= bits <= most:
+        return [], [f"{origin.what}: data.bits {bits} is not in 0..{most}, the constant channels of this dataset"]
+    if found:
         data = {**data_facts(found), "bits": bits}
-        strength = "bits" if found["constant_channels"] else None
+        strength = found["strength"]
     else:
         data = {"dataset": targets.dataset.name, "seed": seed, "bits": bits}
         strength = origin.strength
@@ -139,7 +142,11 @@ def make_cells(
         "probe_version": probe.VERSION,
     }
     values = {**flat(spec), **{f"data.{name}": value for name, value in own.items()}}
-    spec["strength"] = _strength(strength, values, known, origin.what)
+    if strength:
+        key = f"data.{strength}" if found else settings.full_name(strength, known, origin.what)
+        spec["strength"] = {"key": key.partition(".")[2], "value": values.get(key)}
+    else:
+        spec["strength"] = None
     names = [settings.full_name(name, known, origin.what) for name in dict.fromkeys(origin.varied)]
     # The strength has a column of its own, and so has a source (whose path is nobody's business).
     hidden = [f"data.{name}" for name in getattr(targets.dataset, "source_options", ())]
@@ -147,6 +154,12 @@ def make_cells(
     spec["varied"] = {name: values[name] for name in names if name in values and name not in hidden}
     source = None if fixed else (dataset, own)
     return [Cell({**spec, "seed": one}, references, source, origin.folder) for one in seeds], []
+
+
+def _most_bits(found: dict | None, targets: settings.Targets) -> int:
+    if found:
+        return found["constant_channels"]["max"] if found["constant_channels"] else 0
+    return targets.dataset.constant_channels.max if targets.dataset.constant_channels else 0
 
 
 def data_facts(found: dict) -> dict:
@@ -193,10 +206,3 @@ def flat(spec: dict) -> dict:
     for section in ("augmentation", "train", "probe"):
         found.update({f"{section}.{key}": value for key, value in spec[section].items()})
     return found
-
-
-def _strength(name: str | None, flat: dict, known: dict, what: str) -> dict | None:
-    if name is None:
-        return None
-    key = settings.full_name(name, known, what)
-    return {"key": key.partition(".")[2], "value": flat.get(key)}

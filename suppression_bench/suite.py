@@ -43,26 +43,28 @@ def cells_of_suite(name: str, request: Request) -> list[Cell]:
     cells = suite.get("cells") if isinstance(suite.get("cells"), list) else []
     for position, cell in enumerate(cells):
         faults += _key_faults(cell, CELL_KEYS, ("method",), f"{what}, cell {position + 1}")
-    found = []
-    if not _fatal(suite, cells):
-        for position, cell in enumerate(cells):
-            if isinstance(cell, dict) and isinstance(cell.get("method"), str):
-                made, more = _cells(suite, short, cell, f"{what}, cell {position + 1}", request)
-                found += made
-                faults += more
+    found, usable = [], _usable(suite, SUITE_KEYS)
+    for position, cell in enumerate(cells if {"data", "recipe"} <= usable.keys() else []):
+        if isinstance(cell, dict) and isinstance(cell.get("method"), str):
+            here = f"{what}, cell {position + 1}"
+            made, more = _cells(usable, short, _usable(cell, CELL_KEYS), here, request)
+            found += made
+            faults += more
     if faults:
         raise UserError("\n".join(dict.fromkeys(faults)))
     return select(found, request.only)
 
 
-def _fatal(suite, cells) -> bool:
-    # Where these are missing or of another kind, nothing of a cell can be checked.
-    shapes = {"data": dict, "recipe": str, "set": dict, "seeds": list}
-    return (
-        not cells
-        or any(not isinstance(suite.get(key, kind()), kind) for key, kind in shapes.items())
-        or not suite.get("recipe")
-    )
+def _usable(mapping: dict, keys: dict) -> dict:
+    # What is well-formed, so that one wrong entry does not hide the faults of the others.
+    good = {key: value for key, value in mapping.items() if key in keys and isinstance(value, keys[key])}
+    if not _whole_numbers(good.get("seeds", [])):
+        del good["seeds"]
+    return good
+
+
+def _whole_numbers(values: list) -> bool:
+    return all(type(value) is int and value >= 0 for value in values)
 
 
 def _key_faults(mapping, keys: dict, required: tuple, what: str) -> list[str]:
@@ -75,14 +77,13 @@ def _key_faults(mapping, keys: dict, required: tuple, what: str) -> list[str]:
         if key in mapping and (not isinstance(mapping[key], kind) or isinstance(mapping[key], bool)):
             faults.append(f"{what}: {key} must be {words[kind]}, got {mapping[key]!r}")
     seeds = mapping.get("seeds")
-    if isinstance(seeds, list) and (not seeds or any(type(seed) is not int or seed < 0 for seed in seeds)):
+    if isinstance(seeds, list) and not (seeds and _whole_numbers(seeds)):
         faults.append(f"{what}: seeds must be a list of integers from 0, got {seeds!r}")
     return faults
 
 
 def _cells(suite, short, cell, what, request) -> tuple[list[Cell], list[str]]:
-    grid = cell.get("grid") if isinstance(cell.get("grid"), dict) else {}
-    grid = {key: values if isinstance(values, list) else [values] for key, values in grid.items()}
+    grid = {key: values if isinstance(values, list) else [values] for key, values in cell.get("grid", {}).items()}
     seeds = cell.get("seeds") or (list(range(request.seeds)) if request.seeds else suite.get("seeds") or [0])
     found, faults = [], []
 

@@ -8,6 +8,7 @@ from generators.dataset import ConstantChannels, Dataset, Feature, UserError
 # One constant per decision: never renumber, a later decision takes the next number.
 CODE = 0
 BITS = 32
+LARGE = 10_000  # samples that the notebook's 600 steps of 1000 are meant for
 
 
 class RandBit(Dataset):
@@ -32,13 +33,14 @@ class RandBit(Dataset):
     features = {"digit": Feature(classes=sources.DIGIT_CLASSES)}
     targets = ["digit", "code"]
     probes = {"digit": ("pretrain", "probe-test"), "code": ("pretrain", "probe-test")}
-    recipe = "randbit"
+    strength = "bits"
     picture_shape = (sources.DIGIT_SIDE, sources.DIGIT_SIDE, 1)
     constant_channels = ConstantChannels(label="code", max=BITS)
 
     def __init__(self, *, digit_source: str = "optdigits", train: int | None = None, test: int | None = None):
         self.digits = sources.digits(digit_source)
         self.sources = {"digits": self.digits}
+        self.recipe = "randbit" if self.digits.count("train") >= LARGE else "randbit-small"
         self.splits = {"pretrain": self._count("train", train), "probe-test": self._count("test", test)}
 
     def _count(self, part: str, wanted: int | None) -> int:

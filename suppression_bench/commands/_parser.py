@@ -19,7 +19,10 @@ class Parser(ArgumentParser):
     """A parser whose faults are `UserError`s, with "did you mean" for flags."""
 
     def __init__(self, command: str, description: str):
-        super().__init__(prog=f"bench {command}", description=description, exit_on_error=False, allow_abbrev=False)
+        super().__init__(
+            prog=f"bench {command}", description=description, exit_on_error=False, allow_abbrev=False,
+            formatter_class=argparse.HelpFormatter,
+        )  # fmt: skip
 
     def read(self, arguments: list[str]):
         """The parsed flags.
@@ -34,7 +37,12 @@ class Parser(ArgumentParser):
         unknown = re.search(r"unrecognized arguments: (.*)", text, re.IGNORECASE)
         if unknown:
             flag = unknown.group(1).split()[0]
-            known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
+            known = [
+                name
+                for action in self._actions
+                for name in action.option_strings
+                if name[:2] == "--" and "_" not in name
+            ]
             hint = options.did_you_mean(flag, known) if flag.startswith("-") else "too many names"
             raise UserError(f"{self.prog}: unknown argument {flag!r}, {hint}")
         raise UserError(f"{self.prog}: {text}; see {self.prog} --help")

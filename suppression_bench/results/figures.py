@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas
 
 from generators.dataset import UserError
-from suppression_bench.results.frame import BITS, KINDS, summarise
+from suppression_bench.results.frame import BITS, GROUP, KINDS, summarise
 
 # Okabe & Ito's palette, with a marker each: told apart by colour-blind eyes and in grey print.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
@@ -15,7 +15,7 @@ MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 def can_draw(frame: pandas.DataFrame) -> bool:
     """Whether any dataset has results at two strengths."""
     good = frame[frame["accuracy"].notna() & (frame["strength_name"] != "")]
-    return bool(len(good)) and good.groupby("strength_name")["strength"].nunique().max() > 1
+    return bool(len(good)) and good.groupby(GROUP)["strength"].nunique().max() > 1
 
 
 def suppression_curves(frame: pandas.DataFrame, path: Path, probe: str | None = None) -> None:
@@ -44,7 +44,7 @@ def suppression_curves(frame: pandas.DataFrame, path: Path, probe: str | None = 
         raise UserError(f"bench plot: no results by the probe {probe!r}; there are {', '.join(kinds)}")
     probe = probe or kinds[0]
     found = found[(found["probe"] == probe) & (found["layer"] == "encoder") & (found["strength_name"] != "")]
-    groups = [(key, part) for key, part in found.groupby(["dataset", "digits", "strength_name"], sort=False)]
+    groups = [(key, part) for key, part in found.groupby(GROUP, sort=False)]
     features = {key: sorted(set(part["feature"]), key=lambda f: (f == BITS, f)) for key, part in groups}
     columns = max(len(names) for names in features.values())
     with plt.rc_context(
@@ -58,7 +58,7 @@ def suppression_curves(frame: pandas.DataFrame, path: Path, probe: str | None = 
             for axis, feature in zip(row, features[key], strict=False):
                 _panel(axis, part[part["feature"] == feature], titles)
                 axis.set_title(f"{feature} ({key[0]}{' over ' + key[1] if key[1] else ''})", fontsize=9)
-                axis.set_xlabel(f"strength of the competitor: {key[2]}")
+                axis.set_xlabel(f"strength of the competitor: {key[3]}")
                 axis.set_ylabel(f"test accuracy, {probe} probe")
             for axis in row[len(features[key]) :]:
                 axis.set_visible(False)
@@ -78,16 +78,21 @@ def _titles(part: pandas.DataFrame) -> list[tuple[str, str]]:
 
 def _panel(axis, part: pandas.DataFrame, titles: list[tuple[str, str]]) -> None:
     chance = part["chance"].iloc[0]
+    place, ticks = _places(part["strength"])
+    if ticks:
+        axis.set_xticks(range(len(ticks)), ticks)
     for position, (method, setting) in enumerate(titles):
-        line = part[(part["method"] == method) & (part["setting"] == setting)].sort_values("strength")
+        line = part[(part["method"] == method) & (part["setting"] == setting)]
+        line = line.assign(x=line["strength"].map(place)).sort_values("x")
         if len(line):
             style = dict(color=COLOURS[position % len(COLOURS)], marker=MARKERS[position % len(MARKERS)], markersize=5)
-            x, mean = line["strength"].astype(float), line["mean"]
+            x, mean = line["x"], line["mean"]
             axis.plot(x, mean, label=f"{method} {setting}".strip(), linewidth=1.6, **style)
             if line["n"].max() > 1:
                 spread = line["deviation"].fillna(0)
                 axis.fill_between(x, mean - spread, mean + spread, color=style["color"], alpha=0.15, linewidth=0)
-    floor = part[part["method"] == "untrained"].sort_values("strength")
+    floor = part[part["method"] == "untrained"]
+    floor = floor.assign(x=floor["strength"].map(place)).sort_values("x")
     if len(floor):
         label = f"untrained (mean of {int(floor['n'].min())})"
         axis.plot(
@@ -96,3 +101,12 @@ def _panel(axis, part: pandas.DataFrame, titles: list[tuple[str, str]]) -> None:
     axis.axhline(chance, color="#777777", linestyle=":", linewidth=1.2, label="chance")
     axis.set_ylim(-0.02, 1.03)
     axis.grid(alpha=0.25, linewidth=0.5)
+
+
+def _places(strengths: pandas.Series) -> tuple[dict, list[str]]:
+    # Numbers stand where they are; other strengths (lists of sizes) side by side, with their names as ticks.
+    values = list(dict.fromkeys(strengths))
+    if all(isinstance(value, (int, float)) for value in values):
+        return {value: float(value) for value in values}, []
+    values = sorted(values, key=lambda value: [float(part) for part in str(value).split("+")])
+    return {value: position for position, value in enumerate(values)}, [str(value) for value in values]

@@ -10,11 +10,12 @@ from suppression_bench.results import record as records
 
 PLAN = "cells.json"
 BITS = "bits"
+GROUP = ["dataset", "digits", "variant", "strength_name"]  # what one table or figure is about
 KINDS = ["lbfgs", "online", "sgd"]
 COLUMNS = [
-    "dataset", "digits", "digest", "method", "setting", "encoder", "recipe", "strength_name", "strength", "seed", "status",
-    "error", "probe", "layer", "feature", "accuracy", "train_accuracy", "n", "chance", "majority", "l2", "converged", "collapsed",
-    "absent", "seconds", "steps", "device", "torch", "version", "commit", "id",
+    "dataset", "digits", "variant", "digest", "method", "setting", "encoder", "recipe", "strength_name", "strength",
+    "seed", "status", "error", "probe", "layer", "feature", "accuracy", "train_accuracy", "n", "chance", "majority",
+    "l2", "converged", "collapsed", "absent", "seconds", "steps", "device", "torch", "version", "commit", "id",
 ]  # fmt: skip
 
 
@@ -50,16 +51,22 @@ def long_table(folders: list[Path]) -> pandas.DataFrame:
 def _cell_fields(spec: dict) -> dict:
     varied = [f"{key.partition('.')[2]}={_show(value)}" for key, value in spec["varied"].items()]
     strength = spec["strength"] or {"key": "", "value": None}
+    data = spec["data"].get("options") or {}
+    others = {
+        key: value for key, value in data.items() if key not in (strength["key"], "digit_source") and value is not None
+    }
+    others |= {"seed": spec["data"]["seed"]} if spec["data"]["seed"] else {}
     return {
         "dataset": spec["data"]["dataset"],
-        "digits": (spec["data"].get("options") or {}).get("digit_source", ""),
+        "digits": data.get("digit_source", ""),
+        "variant": " ".join(f"{key}={_show(value)}" for key, value in others.items()),
         "digest": spec["data"].get("digest", ""),
         "method": spec["method"]["name"],
         "setting": " ".join(varied),
         "encoder": spec["encoder"]["name"],
         "recipe": spec["recipe"],
         "strength_name": strength["key"],
-        "strength": strength["value"],
+        "strength": _show(strength["value"]) if isinstance(strength["value"], list) else strength["value"],
         "seed": spec["seed"],
     }
 
@@ -97,18 +104,7 @@ def summarise(frame: pandas.DataFrame) -> pandas.DataFrame:
     """
     good = frame[frame["accuracy"].notna()].copy()
     good["feature"] = good["feature"].map(lambda name: BITS if str(name).startswith("bit") else name)
-    keys = [
-        "dataset",
-        "digits",
-        "strength_name",
-        "strength",
-        "encoder",
-        "method",
-        "setting",
-        "probe",
-        "layer",
-        "feature",
-    ]
+    keys = [*GROUP, "strength", "encoder", "method", "setting", "probe", "layer", "feature"]
     good["setting"] = good["setting"].fillna("")
     per_seed = good.groupby([*keys, "seed", "id"], dropna=False, sort=False).agg(
         accuracy=("accuracy", "mean"), chance=("chance", "first"), converged=("converged", "all")
@@ -117,7 +113,7 @@ def summarise(frame: pandas.DataFrame) -> pandas.DataFrame:
         mean=("accuracy", "mean"), deviation=("accuracy", "std"), n=("accuracy", "size"),
         chance=("chance", "first"), converged=("converged", "all"),
     ).reset_index()  # fmt: skip
-    place = ["dataset", "digits", "strength_name", "strength", "encoder", "probe", "feature"]
+    place = [*GROUP, "strength", "encoder", "probe", "feature"]
     floors = found[(found["method"] == "untrained") & (found["layer"] == "encoder")]
     floors = floors.groupby(place, dropna=False)["mean"].mean()
     found["floor"] = [floors.get(tuple(row), float("nan")) for row in found[place].itertuples(index=False)]

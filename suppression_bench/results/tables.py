@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas
 
-from suppression_bench.results.frame import BITS, KINDS, summarise
+from suppression_bench.results.frame import BITS, GROUP, KINDS, summarise
 
 REFERENCE = Path(__file__).parent / "reference"
 BELOW = "▼"
@@ -31,23 +31,19 @@ def pivot(frame: pandas.DataFrame, probe: str = "all") -> list[tuple[str, pandas
     if probe != "all":
         found = found[found["probe"] == probe]
     tables = []
-    for (dataset, digits, name), part in frame.groupby(
-        ["dataset", "digits", "strength_name"], dropna=False, sort=False
-    ):
-        values = found[(found["dataset"] == dataset) & (found["digits"] == digits) & (found["strength_name"] == name)]
+    for group, part in frame.groupby(GROUP, dropna=False, sort=False):
+        dataset, digits, variant, name = group
         cells: dict[tuple, dict] = {}
-        for row in values.itertuples():
+        for row in found[(found[GROUP] == list(group)).all(axis=1)].itertuples():
             cells.setdefault((_title(row), row.probe, row.layer), {})[row.feature, row.strength] = _text(row)
-        columns = sorted(
-            {key for entry in cells.values() for key in entry}, key=lambda key: (key[0] == BITS, key[0], _order(key[1]))
-        )
+        columns = sorted({key for entry in cells.values() for key in entry}, key=_column_order)
         _mark_absent(part, cells, columns)
         _add_published(dataset, digits, cells, columns)
         rows = [
             {"method": title, "probe": kind, "layer": layer, **{_column(c, name): entry.get(c, "") for c in columns}}
             for (title, kind, layer), entry in sorted(cells.items(), key=lambda item: _row_order(item[0]))
         ]
-        over = f" over {digits}" if digits else ""
+        over = f" over {digits}" * bool(digits) + f" ({variant})" * bool(variant)
         heading = f"{dataset}{over}: linear-probe top-1 % on the test split"
         tables.append((heading + (f", by {name}" if name else ""), pandas.DataFrame(rows)))
     return tables
