@@ -83,7 +83,20 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
     }
     made = _store(cell, folder, device, run_part, probes)
     checkpoint.clear(folder)
+    (folder / "traceback.txt").unlink(missing_ok=True)  # of an earlier try
     return made
+
+
+def check(cell: Cell) -> None:
+    """What can be known of a cell before anything is written: its data is whole and its batches can be filled.
+
+    Raises:
+        UserError: damaged data, or a batch larger than the training split.
+    """
+    data = Data(cell.folder, cell.spec["data"]["bits"])
+    data.check()
+    if catalog.load_class("suppression_bench.methods", cell.references["method"], Method).trains:
+        Training(**cell.spec["train"]).steps_per_epoch(data.manifest["splits"]["pretrain"]["count"])
 
 
 def failure(cell: Cell, folder: Path, error: str) -> dict:

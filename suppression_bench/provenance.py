@@ -49,7 +49,7 @@ def environment(device: torch.device) -> dict:
     """Where it ran."""
     return {
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "numpy": np.__version__,
         "platform": f"{platform.system()}-{platform.machine()}",
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",

@@ -11,7 +11,6 @@ from generators.dataset import UserError
 from generators.sources import data_root
 from suppression_bench import cell as cells
 from suppression_bench.spec import Cell, data_facts
-from suppression_bench.training.data import Data
 
 PLAN = "cells.json"
 
@@ -27,13 +26,15 @@ class Job:
 
 
 def prepare(found: list[Cell], workers: int, say: Callable[[str], None]) -> None:
-    """Build the data that the cells need and do not have yet, and note its digest in each cell."""
+    """Build the data that the cells need and do not have yet, note its digest in each cell, and check each cell.
+
+    Raises:
+        UserError: a fault that would stop a cell later.
+    """
     folders: dict[str, dict] = {}
     for cell in found:
         if cell.dataset is None:
-            if cell.folder not in folders:
-                Data(cell.folder).check()  # before anything is written
-                folders[cell.folder] = {}
+            cells.check(cell)
             continue
         name, options = cell.dataset
         seed = cell.spec["data"]["seed"]
@@ -49,6 +50,7 @@ def prepare(found: list[Cell], workers: int, say: Callable[[str], None]) -> None
         entry = folders[key]
         cell.spec["data"] = {**data_facts(entry["manifest"]), "bits": cell.spec["data"]["bits"]}
         cell.folder = entry["folder"]
+        cells.check(cell)
 
 
 def _short(what: dict) -> str:
@@ -92,10 +94,16 @@ def run_cells(
         elif isinstance(outcome.error, UserError):
             raise outcome.error
         else:
-            results[outcome.position] = cells.failure(cell, folder, f"{type(outcome.error).__name__}: {outcome.error}")
+            results[outcome.position] = cells.failure(cell, folder, _first_line(outcome.error))
             (folder / "traceback.txt").write_text(outcome.trace)
         say(f"[{len(results)}/{len(found)}] {cell.label}: {brief(results[outcome.position])}")
     return [results[position] for position in range(len(found))]
+
+
+def _first_line(error: Exception) -> str:
+    # A worker's error comes as a RuntimeError that names its own type already.
+    name = "" if type(error) is RuntimeError else f"{type(error).__name__}: "
+    return (name + str(error)).split("\n")[0][:500]
 
 
 def run_job(job: Job, note: Callable) -> dict:

@@ -39,7 +39,7 @@ def measure(
         pairs.setdefault(pair, []).append(feature)
     found, collapsed = [], set()
     for (train_split, test_split), features in pairs.items():
-        train = extract(method, data.samples(train_split, device), options.layers, options.batch_size)
+        train = extract(method, data.samples(train_split, device), options.layers, options.block_size)
         if not all(bool(torch.isfinite(values).all()) for values in train.values()):
             return found, sorted(collapsed), False
         tasks = [Task(f, data.classes(f), data.labels(train_split, f)) for f in features]
@@ -54,7 +54,7 @@ def measure(
         if "encoder" in train:
             fitted += [("encoder", online[feature]) for feature in features if feature in online]
         # Only now is anything of the test split read.
-        test = extract(method, data.samples(test_split, device), options.layers, options.batch_size)
+        test = extract(method, data.samples(test_split, device), options.layers, options.block_size)
         labels = {feature: data.labels(test_split, feature) for feature in features}
         by_name = {task.feature: task for task in tasks}
         for layer, probe in fitted:

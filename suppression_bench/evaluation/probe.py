@@ -23,13 +23,13 @@ class Probing:
         kinds: lbfgs, sgd and online (trained beside the method on its first view, only to watch).
         layers: encoder, and head for the method's own projection (a VAE's posterior mean).
         l2: the grid from which a held-out part of the train split chooses.
-        batch_size: pictures per forward pass.
+        block_size: pictures per forward pass.
     """
 
     kinds: list[str] = ("lbfgs",)
     layers: list[str] = ("encoder",)
     l2: list[float] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-    batch_size: int = 1000
+    block_size: int = 1000
 
     def __post_init__(self):
         for name, allowed in (("kinds", {"lbfgs", "sgd", "online"}), ("layers", {"encoder", "head"})):

@@ -50,8 +50,9 @@ def suppression_curves(frame: pandas.DataFrame, path: Path, probe: str | None = 
     with plt.rc_context(
         {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "curves"}
     ):
+        size = (4.2 * columns, 3.4 * len(groups))
         figure, axes = plt.subplots(
-            len(groups), columns, figsize=(4.2 * columns, 3.4 * len(groups)), squeeze=False, layout="constrained"
+            len(groups), columns, figsize=size, squeeze=False, layout="constrained", sharex="row", sharey=True
         )
         for row, (key, part) in zip(axes, groups, strict=True):
             titles = _titles(part)

@@ -1,0 +1,145 @@
+"""The command line: what the README promises, and every fault as a sentence with exit code 2."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from suppression_bench.cli import main
+
+
+def bench(*arguments) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def randbit(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "randbit"
+    assert bench("generate", "randbit", "--train", 300, "--test", 100, "--out", folder) == 0
+    return folder
+
+
+def test_help_loads_no_heavy_library():
+    code = (
+        "import sys; from suppression_bench.cli import main; assert main(['--help']) == 0; "
+        "print([name for name in ('torch', 'pandas', 'sklearn', 'matplotlib', 'jsonargparse') if name in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip().endswith("[]")
+    assert "generate" in answer.stdout and "bench run quick" in answer.stdout
+
+
+def test_version_and_list(capsys):
+    assert bench("--version") == 0
+    assert bench("list", "methods", "suites") == 0
+    text = capsys.readouterr().out
+    assert "suppression-bench 0" in text and "simclr" in text and "randbit-mnist" in text and "datasets:" not in text
+
+
+FAULTS = [
+    (["frobnicate"], ["unknown command", "known: generate"]),
+    (["run", "quikc"], ["unknown suite 'quikc'", "did you mean 'quick'"]),
+    (["run"], ["give a suite"]),
+    (["run", "quick", "--metod", "x"], ["unknown argument '--metod'", "did you mean '--method'"]),
+    (["run", "quick", "--seeds", "0"], ["--seeds must be at least 1"]),
+    (["run", "quick", "--only", "bitts=3"], ["--only bitts", "did you mean 'bits'"]),
+    (["run", "quick", "--only", "bits=3"], ["no cell left"]),
+    (["run", "quick", "--set", "temprature=1"], ["unknown setting 'temprature'", "did you mean 'temperature'"]),
+    (["run", "quick", "--set", "epochs"], ["write key=value"]),
+    (["run", "quick", "--set", "bits=33"], ["data.bits 33 is not in 0..32"]),
+    (["run", "--data", "{randbit}", "--method", "simclar"], ["unknown method 'simclar'", "did you mean 'simclr'"]),
+    (["run", "--data", "{randbit}"], ["needs --method"]),
+    (["run", "--data", "{tmp}/none", "--method", "simclr"], ["is not there", "bench generate"]),
+    (["run", "--data", "{randbit}", "--method", "{tmp}/no.py"], ["no such file"]),
+    (
+        ["run", "--data", "{randbit}", "--method", "simclr", "--set", "batch_size=301"],
+        ["larger than the 300 training samples"],
+    ),
+    (["generate", "multidigits", "--sizes", "20", "200", "--out", "{out}"], ["--sizes 200", "4 to 112"]),
+    (["generate", "multidigits", "--count", "17", "--placement", "grid", "--out", "{out}"], ["16 cells"]),
+    (["generate", "randbit", "--digit-source", "mnist:{tmp}/none", "--out", "{out}"], ["missing", "optdigits"]),
+    (["generate", "randbit", "--train", "many", "--out", "{out}"], ["train must be an integer"]),
+    (["generate", "randbit"], ["--out is missing"]),
+    (["generate", "randbitt", "--out", "{out}"], ["unknown dataset", "did you mean 'randbit'"]),
+    (["verify", "{tmp}"], ["has no manifest.json"]),
+    (["table", "{tmp}/none"], ["no such folder"]),
+    (["table", "{randbit}"], ["no result.json"]),
+    (["plot", "{randbit}", "--out", "x.gif"], ["must end in .png or .svg"]),
+    (["list", "method"], ["unknown kind", "did you mean 'methods'"]),
+]
+
+
+@pytest.mark.parametrize("arguments, parts", FAULTS, ids=[" ".join(fault[0])[:60] for fault in FAULTS])
+def test_a_fault_is_a_sentence(arguments, parts, randbit, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "out"
+    places = {"randbit": randbit, "tmp": tmp_path, "out": out}
+    assert bench(*[argument.format(**places) for argument in arguments]) == 2
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err and said.err.startswith("bench: error: ")
+    for part in parts:
+        assert part in said.err
+    assert not out.exists() and not (tmp_path / "runs").exists(), "nothing may be half-written"
+
+
+def test_every_fault_of_a_suite_file_at_once(tmp_path, capsys):
+    suite = tmp_path / "mine.yaml"
+    suite.write_text(
+        "version: 1\ntitel: x\ndata: {dataset: randbit}\nrecipe: randbit-small\nseeds: zero\n"
+        "cells:\n  - {method: simclr, grid: {bits: [0]}, set: {train: {epochs: many}}}\n  - {method: simclar}\n"
+    )
+    assert bench("run", suite, "--out", tmp_path / "out") == 2
+    said = capsys.readouterr().err
+    for part in (
+        "unknown key 'titel'",
+        "seeds must be a list",
+        "epochs must be an integer",
+        "unknown method 'simclar'",
+    ):
+        assert part in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_truncated_shard_is_refused_before_anything_is_written(randbit, tmp_path, capsys):
+    import shutil
+
+    folder = shutil.copytree(randbit, tmp_path / "data")
+    shard = folder / "pretrain-00000.tar"
+    shard.write_bytes(shard.read_bytes()[:-512])
+    assert bench("run", "--data", folder, "--method", "untrained", "--out", tmp_path / "out") == 2
+    assert "pretrain-00000.tar" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert bench("generate", "randbit", "--train", 300, "--test", 100, "--out", folder) == 0
+    assert bench("verify", folder) == 0
+
+
+def test_one_cell_from_data_to_table(randbit, tmp_path, capsys):
+    out = tmp_path / "one"
+    flags = ["--set", "epochs=1", "--set", "bits=2", "batch_size=100", "--out", out]
+    assert bench("run", "--data", randbit, "--method", "simclr", "--set", "temperature=0.2", *flags) == 0
+    [path] = out.rglob("result.json")
+    record = json.loads(path.read_text())
+    assert record["spec"]["loss"]["options"] == {"temperature": 0.2, "pairs": "cross"}
+    assert record["spec"]["train"]["epochs"] == 1 and record["run"]["steps"] == 3
+    assert {probe["feature"] for probe in record["probes"]} == {"digit", "bit00", "bit01"}
+    assert all(probe["n"] == 100 and probe["train_n"] == 300 for probe in record["probes"])
+    capsys.readouterr()
+    for form, mark in (("markdown", "| simclr"), ("csv", "method,"), ("latex", r"\toprule"), ("json", '"accuracy"')):
+        assert bench("table", out, "--format", form) == 0
+        assert mark in capsys.readouterr().out
+    assert bench("plot", out, "--out", tmp_path / "x.png") == 2  # one strength is no curve
+    assert "two strengths" in capsys.readouterr().err
+
+
+def test_more_data_is_no_other_number(randbit, tmp_path):
+    """The same cell twice gives the same record but for the clock."""
+    found = []
+    for name in ("a", "b"):
+        out = tmp_path / name
+        assert (
+            bench("run", "--data", randbit, "--method", "untrained", "--seeds", 2, "--set", "bits=1", "--out", out) == 0
+        )
+        records = [json.loads(path.read_text()) for path in sorted(out.rglob("result.json"))]
+        found.append([(record["id"], record["spec"], record["probes"]) for record in records])
+    assert found[0] == found[1] and len(found[0]) == 2
