@@ -117,7 +117,7 @@ def full_name(key: str, known: dict[str, list[str]], what: str) -> str:
 def merge(layers: list[tuple[str, dict]], known: dict[str, list[str]]) -> tuple[dict, list[str]]:
     """Settings of all layers under their dotted names, later layers winning, and every fault.
 
-    Naming another loss or encoder drops the options of the one before; steps and epochs replace each other.
+    Steps and epochs replace each other.
     """
     merged, faults = {}, []
     for what, layer in layers:
@@ -127,14 +127,31 @@ def merge(layers: list[tuple[str, dict]], known: dict[str, list[str]]) -> tuple[
                 named[full_name(key, known, what)] = value
             except UserError as error:
                 faults.append(str(error))
-        for section in ("loss", "encoder"):
-            if named.get(f"{section}.name", merged.get(f"{section}.name")) != merged.get(f"{section}.name"):
-                merged = {key: value for key, value in merged.items() if not key.startswith(f"{section}.")}
         for one, other in (("train.steps", "train.epochs"), ("train.epochs", "train.steps")):
             if one in named and other not in named:
                 merged.pop(other, None)
         merged.update(named)
     return merged, faults
+
+
+def without_stale(layers: list[tuple[str, dict]], section: str, default: str) -> list[tuple[str, dict]]:
+    """The layers without the options of a loss or encoder that a later layer replaces by another.
+
+    >>> layers = [("recipe", {"loss.pairs": "cross"}), ("--set", {"loss.name": "mine", "loss.weight": 2})]
+    >>> without_stale(layers, "loss", "nt_xent")
+    [('recipe', {}), ('--set', {'loss.name': 'mine', 'loss.weight': 2})]
+    """
+    name = f"{section}.name"
+    naming = [position for position, (_, layer) in enumerate(layers) if name in layer]
+    if not naming or last(layers[: naming[-1]], name, default) == layers[naming[-1]][1][name]:
+        return layers
+    cleaned = [(what, without(layer, section)) for what, layer in layers[: naming[-1]]]
+    return cleaned + layers[naming[-1] :]
+
+
+def without(layer: dict, section: str) -> dict:
+    """A layer without the settings of a section."""
+    return {key: value for key, value in layer.items() if not key.startswith(f"{section}.")}
 
 
 def last(layers: list[tuple[str, dict]], key: str, default=None):

@@ -12,6 +12,7 @@ from suppression_bench import settings
 from suppression_bench.evaluation import probe
 
 RECIPES = Path(__file__).parent / "recipes"
+LOSS, ENCODER = "nt_xent", "resnet18"  # where no recipe names another
 
 
 @dataclass
@@ -109,13 +110,14 @@ def make_cells(
     dataset = settings.last(layers, "data.dataset", "")
     references = {
         "method": method,
-        "loss": settings.last(layers, "loss.name", "nt_xent"),
-        "encoder": settings.last(layers, "encoder.name", "resnet18"),
+        "loss": settings.last(layers, "loss.name", LOSS),
+        "encoder": settings.last(layers, "encoder.name", ENCODER),
     }
+    layers = settings.without_stale(settings.without_stale(layers, "loss", LOSS), "encoder", ENCODER)
     fixed = bool(origin.folder)
     targets = settings.find_targets(dataset, **references, fixed_data=fixed)
     if not targets.loss:  # the recipe's or suite's loss is not for this method
-        layers = [(what, _without_loss(layer) if what != "--set" else layer) for what, layer in layers]
+        layers = [(what, settings.without(layer, "loss") if what != "--set" else layer) for what, layer in layers]
     known = targets.known()
     merged, faults = settings.merge(layers, known)
     sections, more = settings.resolve(merged, targets, fixed_data=fixed)
@@ -175,10 +177,6 @@ def _with_recipe(recipe, method, layers):
     own = by_method.get(Path(method).stem.replace("-", "_"), {})
     parts = [(what, settings.flatten(part, what)) for part in (content, own)]
     return parts + [(place, settings.flatten(layer, place)) for place, layer in layers], name
-
-
-def _without_loss(layer: dict) -> dict:
-    return {key: value for key, value in layer.items() if not key.startswith("loss.")}
 
 
 def _named(sections: dict, references: dict, targets: settings.Targets) -> dict:

@@ -1,7 +1,5 @@
 """Write a dataset as webdataset shards with a manifest: bench generate DATASET --out DIR."""
 
-import sys
-
 from generators import build, catalog
 from generators.dataset import Dataset, UserError
 from suppression_bench.commands._parser import Bar, Parser, set_data_root
@@ -44,6 +42,7 @@ def run(arguments: list[str]) -> int:
     finally:
         bar.close()
     splits = ", ".join(f"{split} {entry['count']}" for split, entry in made["splits"].items())
-    print(f"{flags.out}: {made['dataset']} over {', '.join(s['name'] for s in made['sources'].values())}; {splits}")
-    print(f"content digest {made['content_digest']}", file=sys.stdout)
+    sources = ", ".join(source["name"] for source in made["sources"].values())
+    print(f"{flags.out}: {made['dataset']}{' over ' + sources if sources else ''}; {splits}")
+    print(f"content digest {made['content_digest']}")
     return 0

@@ -1,0 +1,56 @@
+"""The examples of the documentation run as they stand."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from suppression_bench.cli import main
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+
+
+def bench(line: str) -> int:
+    return main(line.split()[1:])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_method_and_a_loss_of_ones_own(folder):
+    method, loss = blocks("add_a_method.md")
+    (folder / "pull_and_spread.py").write_text(method)
+    (folder / "distance.py").write_text(loss)
+    assert bench("bench generate randbit --train 200 --test 50 --out data/randbit") == 0
+    short = "batch_size=100 epochs=1"
+    own = f"bench run --data data/randbit --method ./pull_and_spread.py --set bits=8 spread=0.5 {short} --out runs/mine"
+    assert bench(own) == 0
+    named = f"bench run --data data/randbit --method simclr --set loss.name=./distance.py weight=2 {short} --out runs/distance"
+    assert bench(named) == 0
+    assert bench("bench table runs/mine runs/distance") == 0
+
+
+def test_a_dataset_of_ones_own(folder):
+    (folder / "square_and_stripe.py").write_text(blocks("add_a_dataset.md")[0])
+    assert (
+        bench(
+            "bench generate ./square_and_stripe.py --brightness 200 --train 300 --workers 2 --shard-size 100 --out data/stripe"
+        )
+        == 0
+    )
+    assert bench("bench verify data/stripe") == 0
+    assert bench("bench run --data data/stripe --method simclr --set epochs=1 --out runs/stripe") == 0
+    assert "stripe @200" in (folder / "runs/stripe/table.md").read_text()
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", (DOCS / page).read_text()):
+        assert target.startswith("https://") or (DOCS / target).exists(), f"{page} links to {target}"
