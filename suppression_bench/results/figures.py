@@ -82,6 +82,8 @@ def _panel(axis, part: pandas.DataFrame, titles: list[tuple[str, str]]) -> None:
     place, ticks = _places(part["strength"])
     if ticks:
         axis.set_xticks(range(len(ticks)), ticks)
+    else:
+        axis.xaxis.get_major_locator().set_params(integer=True)
     for position, (method, setting) in enumerate(titles):
         line = part[(part["method"] == method) & (part["setting"] == setting)]
         line = line.assign(x=line["strength"].map(place)).sort_values("x")

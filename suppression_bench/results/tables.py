@@ -132,7 +132,7 @@ def legend(frame: pandas.DataFrame, texts: list[str]) -> str:
     """The footnotes that the tables need: what the marks mean, and where the numbers come from."""
     notes = ["bits: mean over the bits' own probes."] if "bits @" in "".join(texts) else []
     if BELOW in "".join(texts):
-        notes.append(f"{BELOW} below the untrained encoder at the same strength: the method removed the feature.")
+        notes.append(f"{BELOW} below the mean of the untrained encoders at the same strength.")
     if NOT_CONVERGED in "".join(texts):
         notes.append(f"{NOT_CONVERGED} the probe did not converge.")
     absent = frame[frame["absent"].fillna("") != ""]
