@@ -29,18 +29,18 @@ class Solution:
 
 
 def fit(
-    features: Tensor, problems: list[Problem], *, tolerance: float = 1e-4, iterations: int = 1000
+    features: Tensor, problems: list[Problem], *, tolerance: float | None = None, iterations: int = 2000
 ) -> list[Solution]:
     """Minimise mean cross entropy + l2 / 2 ||W||^2 (bias free) for every problem, from zero.
 
     Reference: Nocedal & Wright (2006), Algorithms 7.4 and 7.5, with backtracking. The problems share each pass over
-    the features, yet every one has its own history, step length and end: the largest absolute gradient below
-    `tolerance`.
+    the features, yet every one has its own history, step length and end.
 
     Arguments:
         features: (N, D), standardised.
         problems: what to fit, labels of length N each.
-        tolerance: on the largest absolute entry of the gradient.
+        tolerance: on the largest absolute entry of the gradient (default: a thirtieth of the problem's l2, at most 1e-4,
+            since a weak L2 must not be replaced by an early end).
         iterations: at most.
 
     >>> x = torch.tensor([[-1.0], [1.0]])
@@ -48,44 +48,85 @@ def fit(
     >>> solution.converged, (x @ solution.weights[:-1]).argmax(1).tolist()
     (True, [0, 1])
     """
-    design = torch.cat([features, features.new_ones(len(features), 1)], dim=1)
-    owner = torch.cat([torch.full((p.classes,), i) for i, p in enumerate(problems)]).to(features.device)
-    weights = features.new_zeros(design.shape[1], len(owner))
-    objective = _Objective(design, problems, owner)
-    value, gradient = objective(weights)
-    steps: list[tuple[Tensor, Tensor, Tensor]] = []  # (s, y, rho), newest last
-    scale = torch.ones_like(value)
-    done = objective.largest(gradient) <= tolerance
+    state = _State(torch.cat([features, features.new_ones(len(features), 1)], dim=1), problems, tolerance)
+    solutions: dict[int, Solution] = {}
     for _ in range(iterations):
-        if bool(done.all()):
+        if 2 * int(state.done.sum()) >= len(state.done):
+            state.part_with_done(solutions)
+        if not state.numbers:
             break
-        direction = -_two_loop(gradient, steps, scale, objective)
-        direction = direction * ~done[owner]
-        slope = objective.dot(gradient, direction)
-        uphill = slope >= 0
-        direction = torch.where(uphill[owner], -gradient * ~done[owner], direction)
-        slope = torch.where(uphill, -objective.dot(gradient, gradient) * ~done, slope)
-        length = torch.ones_like(value) if steps else 1 / objective.dot(gradient, gradient).sqrt().clamp(min=1)
-        new_weights, new_value, new_gradient, moved = _search(
-            objective, weights, value, gradient, direction, slope, length
+        state.step()
+    if state.numbers:
+        state.done[:] = True
+        state.part_with_done(solutions)
+    return [solutions[number] for number in range(len(problems))]
+
+
+class _State:
+    """Where the minimisation of all unfinished problems stands."""
+
+    def __init__(self, design: Tensor, problems: list[Problem], tolerance: float | None):
+        self.problems, self.numbers = list(problems), list(range(len(problems)))
+        limit = [min(1e-4, problem.l2 / 30) if tolerance is None else tolerance for problem in problems]
+        self.limit = torch.tensor(limit, device=design.device, dtype=design.dtype)
+        self.objective = _Objective(design, problems)
+        self.weights = design.new_zeros(design.shape[1], len(self.objective.owner))
+        self.value, self.gradient = self.objective(self.weights)
+        self.history: list[tuple[Tensor, Tensor, Tensor]] = []  # (s, y, rho), newest last
+        self.scale = torch.ones_like(self.value)
+        self.done = self.objective.largest(self.gradient) <= self.limit
+
+    def step(self) -> None:
+        """One step of every unfinished problem."""
+        objective, owner = self.objective, self.objective.owner
+        direction = -_two_loop(self.gradient, self.history, self.scale, objective) * ~self.done[owner]
+        slope = objective.dot(self.gradient, direction)
+        steepest = -self.gradient * ~self.done[owner]
+        direction = torch.where((slope >= 0)[owner], steepest, direction)
+        slope = torch.where(slope >= 0, objective.dot(self.gradient, steepest), slope)
+        length = torch.ones_like(self.value)
+        if not self.history:
+            length = 1 / objective.dot(self.gradient, self.gradient).sqrt().clamp(min=1)
+        weights, value, gradient, moved = _search(
+            objective, self.weights, self.value, self.gradient, direction, slope, length
         )
-        step, change = new_weights - weights, new_gradient - gradient
-        curvature = objective.dot(step, change)
-        good = curvature > 1e-10 * objective.dot(change, change).clamp(min=1e-30)
-        scale = torch.where(good, curvature / objective.dot(change, change).clamp(min=1e-30), scale)
+        moves, change = weights - self.weights, gradient - self.gradient
+        curvature, size = objective.dot(moves, change), objective.dot(change, change).clamp(min=1e-30)
+        good = curvature > 1e-10 * size
+        self.scale = torch.where(good, curvature / size, self.scale)
         rho = torch.where(good, 1 / curvature.clamp(min=1e-30), torch.zeros_like(curvature))
-        steps = [*steps[-(HISTORY - 1) :], (step, change, rho)]
-        weights, value, gradient = new_weights, new_value, new_gradient
-        done = done | (objective.largest(gradient) <= tolerance) | ~moved
-    converged = (objective.largest(gradient) <= tolerance).tolist()
-    return [Solution(weights[:, owner == i], converged[i]) for i in range(len(problems))]
+        self.history = [*self.history[-(HISTORY - 1) :], (moves, change, rho)]
+        self.weights, self.value, self.gradient = weights, value, gradient
+        self.done = self.done | (objective.largest(gradient) <= self.limit) | ~moved
+
+    def part_with_done(self, solutions: dict[int, Solution]) -> None:
+        """Hand over the finished problems' solutions and go on with the others alone, which is faster."""
+        converged = (self.objective.largest(self.gradient) <= self.limit).tolist()
+        owner, keep = self.objective.owner, ~self.done
+        for position, finished in enumerate(self.done.tolist()):
+            if finished:
+                found = Solution(self.weights[:, owner == position].clone(), converged[position])
+                solutions[self.numbers[position]] = found
+        kept = keep.nonzero()[:, 0].tolist()
+        self.problems, self.numbers = [self.problems[i] for i in kept], [self.numbers[i] for i in kept]
+        if not kept:
+            return
+        columns = keep[owner]
+        self.weights, self.gradient = self.weights[:, columns], self.gradient[:, columns]
+        self.history = [(s[:, columns], y[:, columns], rho[keep]) for s, y, rho in self.history]
+        self.value, self.scale, self.limit, self.done = (
+            x[keep] for x in (self.value, self.scale, self.limit, self.done)
+        )
+        self.objective = _Objective(self.objective.design, self.problems)
 
 
 class _Objective:
     """Values (P,) and gradients (D + 1, K) of all problems; K columns, each owned by one problem."""
 
-    def __init__(self, design, problems, owner):
-        self.design, self.owner, self.count = design, owner, len(problems)
+    def __init__(self, design: Tensor, problems: list[Problem]):
+        self.design, self.count = design, len(problems)
+        owner = torch.cat([torch.full((problem.classes,), i) for i, problem in enumerate(problems)])
+        self.owner = owner.to(design.device)
         self.l2 = torch.tensor([p.l2 for p in problems], device=design.device, dtype=design.dtype)
         # Problems with the same number of classes, next to each other, are one (N, problems, classes) block.
         self.blocks, start = [], 0
