@@ -39,7 +39,12 @@ def loads(text: str | bytes, what: str, floats: bool = False):
     def refuse(token):
         raise ValueError(f"{token} is not allowed")
 
+    def finite(token):
+        return float(token) if abs(float(token)) < float("inf") else refuse(token)
+
     try:
-        return json.loads(text, object_pairs_hook=unique, parse_constant=refuse, parse_float=None if floats else refuse)
+        return json.loads(
+            text, object_pairs_hook=unique, parse_constant=refuse, parse_float=finite if floats else refuse
+        )
     except (ValueError, RecursionError) as error:
         raise UserError(f"{what}: not valid JSON ({error}); restore the file or make it anew") from None

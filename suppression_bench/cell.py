@@ -57,7 +57,7 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
     observers, outcome = [], loop.Outcome("ok", 0, float("nan"), 0, 0.0)
     if method.trains:
         if "online" in options.kinds:
-            observers = [_online(data, method, training, len(samples), spec["seed"], device)]
+            observers = _online(data, method, training, len(samples), spec["seed"], device)
         labels = _labels(data, method, device) if method.needs_labels else None
         outcome = loop.train(
             method, samples, training, augmentation, seed=spec["seed"], labels=labels,
@@ -155,15 +155,17 @@ def _labels(data: Data, method: Method, device) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(data.labels("pretrain", name)).to(device) for name in method.info.targets}
 
 
-def _online(data: Data, method: Method, training: Training, count: int, seed: int, device) -> OnlineProbe:
+def _online(data: Data, method: Method, training: Training, count: int, seed: int, device) -> list[OnlineProbe]:
     tasks = [
         probing.Task(feature, data.classes(feature), data.labels("pretrain", feature))
         for feature in data.probes()
         if data.has_label("pretrain", feature)
     ]
+    if not tasks:  # no feature that is probed has a label on the training split
+        return []
     steps, warmup = training.total_steps(count), training.warmup_epochs * training.steps_per_epoch(count)
     head_seed = int(random_words(loop.training_key(seed), loop.INITIAL, 1, count=1)[0] >> np.uint64(1))
-    return OnlineProbe(method.encoder.width, tasks, training, steps, warmup, head_seed, device)
+    return [OnlineProbe(method.encoder.width, tasks, training, steps, warmup, head_seed, device)]
 
 
 def _identity(cell: Cell, device: torch.device) -> dict:

@@ -142,11 +142,12 @@ def without_stale(layers: list[tuple[str, dict]], section: str, default: str) ->
     [('recipe', {}), ('--set', {'loss.name': 'mine', 'loss.weight': 2})]
     """
     name = f"{section}.name"
-    naming = [position for position, (_, layer) in enumerate(layers) if name in layer]
-    if not naming or last(layers[: naming[-1]], name, default) == layers[naming[-1]][1][name]:
-        return layers
-    cleaned = [(what, without(layer, section)) for what, layer in layers[: naming[-1]]]
-    return cleaned + layers[naming[-1] :]
+    current, cut = default, 0
+    for position, (_, layer) in enumerate(layers):
+        named = str(layer.get(name, current))
+        if named.replace("-", "_") != current.replace("-", "_"):
+            current, cut = named, position
+    return [(what, without(layer, section)) for what, layer in layers[:cut]] + layers[cut:]
 
 
 def without(layer: dict, section: str) -> dict:

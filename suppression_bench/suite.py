@@ -50,9 +50,11 @@ def cells_of_suite(name: str, request: Request) -> list[Cell]:
             made, more = _cells(usable, short, _usable(cell, CELL_KEYS), here, request)
             found += made
             faults += more
+    if not cells and isinstance(suite.get("cells"), list):
+        faults.append(f"{what}: cells is empty")
     if faults:
         raise UserError("\n".join(dict.fromkeys(faults)))
-    return select(found, request.only)
+    return select(list({cell.identity: cell for cell in found}.values()), request.only)
 
 
 def _usable(mapping: dict, keys: dict) -> dict:
@@ -85,7 +87,7 @@ def _key_faults(mapping, keys: dict, required: tuple, what: str) -> list[str]:
 def _cells(suite, short, cell, what, request) -> tuple[list[Cell], list[str]]:
     grid = {key: values if isinstance(values, list) else [values] for key, values in cell.get("grid", {}).items()}
     seeds = cell.get("seeds") or (list(range(request.seeds)) if request.seeds else suite.get("seeds") or [0])
-    found, faults = [], []
+    found, faults = [], [f"{what}: the grid of {key} is empty" for key, values in grid.items() if not values]
 
     def origin(chosen: dict) -> Origin:
         named = {"name": short, "version": suite.get("version")}

@@ -1,5 +1,6 @@
 """Records as data frames: one long line per probe, and means over seeds with the untrained floor."""
 
+import hashlib
 from pathlib import Path
 
 import pandas
@@ -45,6 +46,7 @@ def long_table(folders: list[Path]) -> pandas.DataFrame:
                 seen.add(record["id"])
                 rows += _rows(record)
     rows += [{**_cell_fields(spec), "status": "missing", "id": key} for key, spec in planned.items() if key not in seen]
+    _tell_apart(rows)
     return pandas.DataFrame(rows, columns=COLUMNS)
 
 
@@ -65,10 +67,37 @@ def _cell_fields(spec: dict) -> dict:
         "setting": " ".join(varied),
         "encoder": spec["encoder"]["name"],
         "recipe": spec["recipe"],
+        "setup": _setup(spec),
         "strength_name": strength["key"],
-        "strength": _show(strength["value"]) if isinstance(strength["value"], list) else strength["value"],
+        "strength": _strength(strength["value"]),
         "seed": spec["seed"],
     }
+
+
+def _strength(value):
+    # A text where there is none: pandas would make 5 of [5, None] a 5.0.
+    return "" if value is None else _show(value) if isinstance(value, list) else value
+
+
+def _setup(spec: dict) -> str:
+    # Everything but the data and the seed: cells that differ here are no further seeds of each other.
+    parts = {key: spec[key] for key in spec if key not in ("suite", "data", "strength", "varied", "seed")}
+    return hashlib.sha256(strict_json.dumps(parts).encode()).hexdigest()
+
+
+def _tell_apart(rows: list[dict]) -> None:
+    # Cells of one title but other settings: the title gets what tells them apart, so that nothing is pooled or hidden.
+    titles: dict[tuple, list[dict]] = {}
+    for row in rows:
+        titles.setdefault((*(row[key] for key in GROUP), row["method"], row["setting"]), []).append(row)
+    for own in titles.values():
+        setups = {row["setup"]: row for row in own}
+        differing = [key for key in ("recipe", "encoder") if len({row[key] for row in own}) > 1]
+        labels = {setup: " ".join(f"{key}={row[key]}" for key in differing) for setup, row in setups.items()}
+        if len(set(labels.values())) < len(labels):
+            labels = {setup: f"{label} #{setup[:6]}".strip() for setup, label in labels.items()}
+        for row in own if len(setups) > 1 else []:
+            row["setting"] = f"{row['setting']} {labels[row['setup']]}".strip()
 
 
 def _show(value) -> str:
@@ -117,5 +146,5 @@ def summarise(frame: pandas.DataFrame) -> pandas.DataFrame:
     floors = found[(found["method"] == "untrained") & (found["layer"] == "encoder")]
     floors = floors.groupby(place, dropna=False)["mean"].mean()
     found["floor"] = [floors.get(tuple(row), float("nan")) for row in found[place].itertuples(index=False)]
-    found["below"] = (found["mean"] < found["floor"]) & (found["method"] != "untrained")
+    found["below"] = (found["mean"] < found["floor"] - 1e-9) & (found["method"] != "untrained")
     return found

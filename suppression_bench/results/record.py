@@ -1,5 +1,6 @@
 """The record of a cell: one strict JSON file, from which everything that people look at is rendered."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -68,6 +69,8 @@ def check(record: dict, what: str) -> None:
         faults += _faults(record["run"], RUN_KEYS, "run")
         if record["run"].get("status") not in STATUSES:
             faults.append(f"run.status {record['run'].get('status')!r} is not one of {', '.join(STATUSES)}")
+        if record["id"] != hashlib.sha256(strict_json.dumps(record["spec"]).encode()).hexdigest():
+            faults.append("id is not the hash of spec")
         for probe in record["probes"]:
             faults += _faults(probe, PROBE_KEYS, "a probe") or _contradictions(probe)
     if faults:
@@ -107,6 +110,6 @@ def _contradictions(probe: dict) -> list[str]:
         faults.append(f"{name}: chance is not 1 / {len(rows)}")
     if abs(probe["majority"] - majority(rows)) > 1e-9:
         faults.append(f"{name}: majority does not follow from the confusion matrix")
-    if not 0 <= probe["train_correct"] <= probe["train_n"]:
-        faults.append(f"{name}: train_correct lies outside 0..train_n")
+    if probe["train_n"] < 1 or not 0 <= probe["train_correct"] <= probe["train_n"]:
+        faults.append(f"{name}: train_correct lies outside 0..train_n, or train_n is 0")
     return faults

@@ -135,10 +135,10 @@ def legend(frame: pandas.DataFrame, texts: list[str]) -> str:
         notes.append(f"{BELOW} below the mean of the untrained encoders at the same strength.")
     if NOT_CONVERGED in "".join(texts):
         notes.append(f"{NOT_CONVERGED} the probe did not converge.")
-    absent = frame[frame["absent"].fillna("") != ""]
+    absent = frame[frame["absent"].astype(object).fillna("") != ""]
     for feature, classes in sorted(set(zip(absent["feature"], absent["absent"], strict=True))):
         notes.append(f"{feature}: classes {classes} are absent from the probe's train split.")
-    collapsed = sorted(set(frame[frame["collapsed"].fillna(False).astype(bool)]["method"]))
+    collapsed = sorted(set(frame[frame["collapsed"].eq(True)]["method"]))
     notes += [f"{name}: collapsed, its features are constant in a cell." for name in collapsed]
     if "planes=" in "".join(texts):
         notes.append(
@@ -168,6 +168,7 @@ def _csv(table: pandas.DataFrame) -> str:
 
 
 def _guard(value):
+    value = value.replace("\r", " ") if isinstance(value, str) else value
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t"):
         return "'" + value
     return "" if value is None or value is pandas.NA or (isinstance(value, float) and value != value) else value

@@ -1,0 +1,128 @@
+"""Where the crops lie: torchvision's distribution, and TensorFlow's rule against a second, scalar writing."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import ks_2samp
+from torchvision.transforms.v2 import RandomResizedCrop
+
+from generators.randomness import random_words, stream_key
+from suppression_bench.training.views import ATTEMPTS, Augmentation, boxes
+
+KEY = stream_key("test", 1, "pretrain", 0)
+RANGES = [
+    ((0.5, 1.0), (3 / 4, 4 / 3)),
+    ((0.08, 1.0), (3 / 4, 4 / 3)),
+    ((0.08, 0.3), (1.0, 2.0)),
+    ((0.95, 1.0), (1.1, 1.3)),
+]
+
+
+def drawn(crop, area, aspect, side=28, *, key=KEY, stream=16, epoch=0, count=4000):
+    return boxes(Augmentation(crop=crop, area=list(area), aspect=list(aspect)), side, key, stream, epoch, count)
+
+
+@pytest.mark.parametrize("crop", ["torchvision", "tensorflow"])
+@pytest.mark.parametrize(("area", "aspect"), RANGES)
+@pytest.mark.parametrize("side", [28, 40])
+def test_always_inside(crop, area, aspect, side):
+    top, left, height, width = drawn(crop, area, aspect, side).T
+    assert (top >= 0).all() and (left >= 0).all() and (height >= 1).all() and (width >= 1).all()
+    assert (top + height <= side).all() and (left + width <= side).all()
+
+
+def statistics(found, side):
+    top, left, height, width = np.asarray(found, dtype=float).T
+    return {"area": height * width / side**2, "aspect": width / height, "top": top, "left": left, "height": height}
+
+
+@pytest.mark.parametrize(("area", "aspect"), RANGES[:3])
+def test_distributed_as_torchvisions(area, aspect):
+    torch.manual_seed(0)
+    transform, picture = RandomResizedCrop(28, scale=area, ratio=aspect), torch.zeros(1, 28, 28)
+    theirs = []
+    for _ in range(4000):
+        found = transform.make_params([picture])
+        theirs.append([found["top"], found["left"], found["height"], found["width"]])
+    ours, theirs = statistics(drawn("torchvision", area, aspect, count=40_000), 28), statistics(theirs, 28)
+    for name in ours:
+        # Kolmogorov's distance that equal distributions exceed once in 2,000 draws.
+        assert ks_2samp(ours[name], theirs[name]).statistic < 2.03 * math.sqrt(44 / 40 / 4000), name
+        assert ours[name].mean() == pytest.approx(theirs[name].mean(), abs=4 * theirs[name].std() / math.sqrt(4000))
+
+
+def tensorflow_box(words, side, area, aspect):
+    """GenerateRandomCrop of TensorFlow's sample_distorted_bounding_box, number by number, on the sample's own words."""
+
+    def below(word, bound):
+        return (word * bound) >> 64
+
+    smallest, largest = area[0] * side * side, area[1] * side * side
+    (row_word, column_word), attempts = words[-1], words[:-1]
+    for aspect_word, height_word in attempts:
+        ratio = aspect[0] + (aspect_word >> 11) * 2.0**-53 * (aspect[1] - aspect[0])
+        height = round(math.sqrt(smallest / ratio))
+        max_height = round(math.sqrt(largest / ratio))
+        if round(max_height * ratio) > side:
+            max_height = int((side + 0.5 - 1e-7) / ratio)
+        if max_height > side:
+            max_height = side
+        if height >= max_height:
+            height = max_height
+        if height < max_height:
+            height += below(height_word, max_height - height + 1)
+        width = round(height * ratio)
+        if width * height < smallest:
+            height += 1
+            width = round(height * ratio)
+        if width * height > largest:
+            height -= 1
+            width = round(height * ratio)
+        if not smallest <= width * height <= largest or width > side or height > side or width <= 0 or height <= 0:
+            continue
+        top = below(row_word, side - height) if height < side else 0
+        left = below(column_word, side - width) if width < side else 0
+        return [top, left, height, width]
+    return [0, 0, side, side]
+
+
+@pytest.mark.parametrize(("area", "aspect"), RANGES)
+@pytest.mark.parametrize("side", [28, 40])
+def test_tensorflows_rule_number_by_number(side, area, aspect):
+    count = 1500
+    words = random_words(KEY, 16, 0, 0, count=count * 2 * (ATTEMPTS + 1)).reshape(count, ATTEMPTS + 1, 2).tolist()
+    expected = [tensorflow_box(own, side, area, aspect) for own in words]
+    assert drawn("tensorflow", area, aspect, side, count=count).tolist() == expected
+
+
+def test_tensorflows_rule_by_hand():
+    # Aspect 1 and the area of a 20x20 crop alone: height 20, offsets below 8 (never 8 itself).
+    found = drawn("tensorflow", (400 / 784, 400 / 784), (1.0, 1.0))
+    assert set(map(tuple, found[:, 2:].tolist())) == {(20, 20)}
+    assert set(found[:, 0].tolist()) == set(range(8)) == set(found[:, 1].tolist())
+    # torchvision's offsets reach the edge.
+    found = drawn("torchvision", (400 / 784, 400 / 784), (1.0, 1.0))
+    assert set(found[:, 0].tolist()) == set(range(9)) == set(found[:, 1].tolist())
+
+
+@pytest.mark.parametrize("crop", ["torchvision", "tensorflow"])
+def test_a_table_hangs_on_its_named_axes_alone(crop):
+    first = drawn(crop, *RANGES[1], count=50)
+    np.testing.assert_array_equal(first, drawn(crop, *RANGES[1], count=50))
+    np.testing.assert_array_equal(first[:20], drawn(crop, *RANGES[1], count=20))
+    others = [
+        drawn(crop, *RANGES[1], count=50, stream=17),
+        drawn(crop, *RANGES[1], count=50, epoch=1),
+        drawn(crop, *RANGES[1], count=50, key=stream_key("test", 1, "pretrain", 1)),
+    ]
+    for one in (first, *others):
+        assert len({tuple(row) for row in one.tolist()}) > 40
+        assert sum(np.array_equal(one, other) for other in (first, *others)) == 1
+        # No row of one table comes back in another by more than chance.
+        assert all((one == other).all(1).mean() < 0.2 for other in (first, *others) if other is not one)
+
+
+def test_no_crop_is_the_whole_picture():
+    assert drawn("none", *RANGES[0], count=3).tolist() == [[0, 0, 28, 28]] * 3

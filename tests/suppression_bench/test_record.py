@@ -1,0 +1,140 @@
+"""The record: written whole, read strictly, every contradiction refused."""
+
+import json
+
+import pytest
+from small_cells import make_record, probe_entry
+
+from generators.dataset import UserError
+from suppression_bench.results import record
+
+
+@pytest.fixture
+def good():
+    return make_record([probe_entry(80), probe_entry(40, feature="bit00", classes=2)], bits=1)
+
+
+def refused(folder, text):
+    path = folder / record.NAME
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UserError) as caught:
+        record.read(path)
+    assert str(path) in str(caught.value)
+    return str(caught.value)
+
+
+def edited(good, *place, value):
+    """The record's text with one place changed."""
+    copy = json.loads(json.dumps(good))
+    inner = copy
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    return json.dumps(copy)
+
+
+def test_round_trip(good, tmp_path):
+    record.write(tmp_path, good)
+    assert record.read(tmp_path / record.NAME) == good
+    assert [path.name for path in tmp_path.iterdir()] == [record.NAME]
+
+
+def test_accuracy_follows_from_the_integers():
+    entry = probe_entry(80) | {"confusion": [[3, 1], [2, 4]], "n": 10}
+    assert record.accuracy(entry) == 0.7 and record.majority(entry["confusion"]) == 0.6
+    assert record.accuracy(probe_entry(37)) == 0.37
+
+
+@pytest.mark.parametrize("place", [(), ("run",), ("probes", 0)])
+def test_unknown_and_missing_keys_are_refused(good, tmp_path, place):
+    assert "'extra'" in refused(tmp_path, edited(good, *place, "extra", value=1))
+    copy = json.loads(json.dumps(good))
+    inner = copy
+    for key in place:
+        inner = inner[key]
+    gone = sorted(inner)[-1]
+    del inner[gone]
+    assert gone in refused(tmp_path, json.dumps(copy))
+
+
+def test_duplicate_keys_are_refused(good, tmp_path):
+    text = json.dumps(good)
+    assert "'status'" in refused(tmp_path, text.replace('"status":', '"status": "ok", "status":', 1))
+    assert "'schema'" in refused(tmp_path, '{"schema": 1, ' + text[1:])
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+@pytest.mark.parametrize("key", ["seconds", "loss"])
+def test_numbers_that_are_none_are_refused(good, tmp_path, word, key):
+    text = json.dumps(good)
+    value = {"seconds": "1.5", "loss": "0.5"}[key]
+    assert f'"{key}": {value}' in text
+    refused(tmp_path, text.replace(f'"{key}": {value}', f'"{key}": {word}'))
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("id",), 7), (("schema",), "1"), (("probes",), {}), (("spec",), []), (("run", "steps"), 4.0), (("run", "steps"), True),
+        (("run", "status"), None), (("run", "collapsed"), "encoder"), (("probes", 0, "n"), "100"), (("probes", 0, "n"), 100.0),
+        (("probes", 0, "converged"), 1), (("probes", 0, "l2"), "0.01"), (("probes", 0, "confusion"), "none"),
+        (("probes", 0, "chance"), None), (("probes", 0), 3),
+    ],
+)  # fmt: skip
+def test_wrong_types_are_refused(good, tmp_path, place, value):
+    refused(tmp_path, edited(good, *place, value=value))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("n", 99), ("majority", 0.5), ("chance", 0.2), ("train_correct", 101), ("train_correct", -1), ("train_n", 10),
+        ("confusion", []), ("confusion", [[100]]), ("confusion", [[80, 20], [0]]), ("confusion", [[80.0, 20.0], [0, 0]]),
+        ("confusion", [[-1, 101], [0, 0]]), ("confusion", [[True, 99], [0, 0]]),
+    ],
+)  # fmt: skip
+def test_contradictions_are_refused(good, tmp_path, key, value):
+    assert "probe" in refused(tmp_path, edited(good, "probes", 0, key, value=value))
+
+
+@pytest.mark.parametrize("count", [1.0, True])
+def test_counts_are_integers(tmp_path, count):
+    entry = probe_entry(99)
+    assert entry["confusion"][1][0] == 1
+    entry["confusion"][1][0] = count  # adds up all the same
+    assert "counts" in refused(tmp_path, json.dumps(make_record([entry])))
+
+
+def test_empty_probes_are_refused(good, tmp_path):
+    zeros = [[0] * 10 for _ in range(10)]
+    copy = json.loads(edited(good, "probes", 0, "confusion", value=zeros))
+    refused(tmp_path, edited(copy, "probes", 0, "n", value=0))
+    copy = json.loads(edited(good, "probes", 0, "train_n", value=0))
+    refused(tmp_path, edited(copy, "probes", 0, "train_correct", value=0))  # a share of nothing
+
+
+def test_an_id_that_is_not_the_specs_hash_is_refused(good, tmp_path):
+    refused(tmp_path, edited(good, "id", value="0" * 64))
+    refused(tmp_path, edited(good, "spec", "seed", value=5))
+
+
+def test_other_schemas_and_statuses_are_refused(good, tmp_path):
+    assert "schema 2" in refused(tmp_path, edited(good, "schema", value=2))
+    assert "fine" in refused(tmp_path, edited(good, "run", "status", value="fine"))
+
+
+def test_oversize_and_broken_files_are_refused(good, tmp_path):
+    text = json.dumps(good)
+    assert str(record.LARGEST) in refused(tmp_path, text + " " * record.LARGEST)
+    for broken in (text[:-5], "", "[]", "null", b"\xff\xfe", "[" * 100_000):
+        refused(tmp_path, broken)
+
+
+def test_a_wrong_record_is_never_written(good, tmp_path):
+    for changed in (edited(good, "run", "status", value="fine"), edited(good, "probes", 0, "n", value=1)):
+        with pytest.raises(UserError):
+            record.write(tmp_path, json.loads(changed))
+    good["run"]["seconds"] = float("nan")
+    with pytest.raises((UserError, ValueError)):
+        record.write(tmp_path, good)
+    assert not (tmp_path / record.NAME).exists()

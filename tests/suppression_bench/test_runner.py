@@ -1,0 +1,129 @@
+"""Many cells: data built once, a dead worker's cell marked and the others finished, everything taken up again."""
+
+import json
+
+import pytest
+from small_cells import CPU, make_cell
+
+from generators import build
+from generators.dataset import UserError
+from suppression_bench import cell as cells
+from suppression_bench import runner
+from suppression_bench.results import record
+from suppression_bench.spec import Origin, make_cells
+
+DEADLY = '''
+"""Deadly: ends in the way that its option says."""
+import os
+from pathlib import Path
+from suppression_bench.method import Method, Output
+
+class Deadly(Method):
+    def __init__(self, encoder, info, *, way: str = "none"):
+        super().__init__(encoder, info)
+        self.way = way
+
+    def loss(self, batch):
+        marker = Path(os.environ["DEADLY_MARKER"])
+        if self.way == "exit" and not marker.exists():
+            os._exit(9)
+        if self.way == "raise" and not marker.exists():
+            raise ValueError("I would rather not")
+        features = self.encoder(batch.views[0])
+        return Output(features.square().mean(), features)
+'''
+
+
+@pytest.fixture
+def deadly(tmp_path, monkeypatch):
+    monkeypatch.setenv("DEADLY_MARKER", str(tmp_path / "marker"))
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    return str(tmp_path / "deadly.py")
+
+
+def run_cells(found, out, workers=2):
+    lines = []
+    made = runner.run_cells(
+        found, out, device=CPU, workers=workers, threads=1, watch=lambda *a: None, say=lines.append
+    )  # fmt: skip
+    return made, lines
+
+
+def test_a_dead_worker_and_a_raising_cell_leave_the_others_alone(randbit, tmp_path, deadly):
+    found = [make_cell(deadly, randbit, method__way=way, train__steps=2) for way in ("none", "exit", "raise")]
+    found.append(make_cell("untrained", randbit))
+    made, lines = run_cells(found, tmp_path / "out")
+    assert [one["run"]["status"] for one in made] == ["ok", "failed", "failed", "ok"] and len(lines) == 4
+    assert "I would rather not" in made[2]["run"]["error"] and made[1]["run"]["error"]
+    for cell, one in zip(found, made, strict=True):
+        assert record.read(tmp_path / "out" / "cells" / cell.folder_name / record.NAME) == one
+    # The next run tries the failed ones again and leaves the others as they are.
+    (tmp_path / "marker").touch()
+    again, _ = run_cells(found, tmp_path / "out", workers=1)
+    assert [one["run"]["status"] for one in again] == ["ok"] * 4
+    assert again[0] == made[0] and again[3] == made[3]
+
+
+def test_the_plan_names_every_cell_once(randbit, tmp_path):
+    found = [make_cell("untrained", randbit, seed=seed) for seed in (0, 1)]
+    run_cells(found[:1], tmp_path, workers=1)
+    run_cells(found, tmp_path, workers=1)
+    plan = json.loads((tmp_path / runner.PLAN).read_text())
+    assert [entry["id"] for entry in plan] == [cell.identity for cell in found]
+
+
+def suite_cell(bits, **data):
+    layers = [
+        (
+            "data",
+            {"data.dataset": "randbit", "data.digit_source": "optdigits", "data.train": 60, "data.test": 30, **data},
+        )
+    ]
+    layers.append(("test", {"train.steps": 2, "train.batch_size": 20, "bits": bits}))
+    [cell], faults = make_cells("untrained", "randbit-small", layers, [0], Origin("test", strength="bits"))
+    assert not faults
+    return cell
+
+
+def test_data_is_built_once_and_shared(monkeypatch, cache):
+    calls, original = [], build.build
+    monkeypatch.setattr(runner.build, "build", lambda *a, **k: (calls.append(a), original(*a, **k))[1])
+    found = [suite_cell(0), suite_cell(4), suite_cell(0, **{"data.seed": 1})]
+    before = found[0].identity
+    runner.prepare(found, 1, lambda line: None)
+    assert len(calls) == 2 and found[0].folder == found[1].folder != found[2].folder
+    assert str(cache) in found[0].folder
+    facts = found[0].spec["data"]
+    assert facts["options"]["train"] == 60 and len(facts["digest"]) == 64 and found[0].identity != before
+    assert facts["digest"] == found[1].spec["data"]["digest"] != found[2].spec["data"]["digest"]
+    assert str(cache) not in json.dumps(found[0].spec)  # a record holds no path of this machine
+
+
+def test_the_number_of_samples_is_part_of_a_cells_identity(cache):
+    found = [suite_cell(0), suite_cell(0, **{"data.train": 50})]
+    runner.prepare(found, 1, lambda line: None)
+    assert found[0].identity != found[1].identity
+
+
+def test_a_worker_process_makes_the_same_record(randbit, tmp_path):
+    found = [make_cell("simclr", randbit, data__bits=bits, train__steps=2) for bits in (0, 2)]
+    made, _ = run_cells(found, tmp_path / "workers")
+    for cell, one in zip(found, made, strict=True):
+        here = cells.run(cell, tmp_path / cell.folder_name, CPU)
+        assert one["probes"] == here["probes"] and one["id"] == here["id"]
+
+
+def test_a_finished_cell_in_one_line(randbit, tmp_path):
+    [made], [line] = run_cells([make_cell("untrained", randbit, data__bits=2)], tmp_path, workers=1)
+    assert line.startswith("[1/1] untrained") and "digit 0." in line and ", bits " in line and "lbfgs" in line
+    assert runner.brief({"run": {"status": "failed", "error": "why"}}) == "failed (why)"
+    assert made["run"]["status"] == "ok"
+
+
+def test_a_damaged_dataset_stops_everything_with_one_sentence(randbit, tmp_path):
+    import shutil
+
+    shutil.copytree(randbit, tmp_path / "copy")
+    (tmp_path / "copy" / "pretrain-00000.tar").write_bytes(b"")
+    with pytest.raises(UserError, match=r"pretrain-00000\.tar"):
+        run_cells([make_cell("untrained", tmp_path / "copy")], tmp_path / "out", workers=1)
