@@ -123,21 +123,21 @@ def read(folder: Path) -> dict:
         state = "is not there" if not Path(folder).is_dir() else f"has no {NAME}"
         raise UserError(f"{folder}: the dataset folder {state}; make it with `bench generate NAME --out {folder}`")
     manifest = strict_json.loads(path.read_bytes(), str(path))
-    faults = _faults(manifest, KEYS, "the manifest")
+    faults = strict_json.faults(manifest, KEYS, "the manifest")
     if not faults and manifest["schema"] != SCHEMA:
         faults = [f"schema {manifest['schema']} is not {SCHEMA}, the one this version reads"]
     if not faults:
         faults = _shape_faults(manifest)
     if not faults:
         for name, split in manifest["splits"].items():
-            faults += _faults(split, SPLIT_KEYS, f"split {name}")
+            faults += strict_json.faults(split, SPLIT_KEYS, f"split {name}")
             for feature, column in split.get("class_counts", {}).items() if not faults else []:
                 if feature not in manifest["features"] or not _naturals(
                     column, manifest["features"][feature]["classes"]
                 ):
                     faults.append(f"split {name}: the class_counts of {feature} are no counts of its classes")
             for shard in split.get("shards", []) if not faults else []:
-                faults += _faults(shard, SHARD_KEYS, f"a shard of {name}")
+                faults += strict_json.faults(shard, SHARD_KEYS, f"a shard of {name}")
                 faults += (
                     [] if faults or _safe(shard["name"], name) else [f"{shard['name']!r} is no shard name of {name}"]
                 )
@@ -155,7 +155,7 @@ def _shape_faults(manifest: dict) -> list[str]:
     if not _naturals(shape, 3) or 0 in shape or shape[2] not in (1, 3):
         faults.append(f"picture_shape {shape} is not height, width and 1 or 3 channels")
     for name, feature in manifest["features"].items():
-        faults += _faults(feature, {"classes": int, "many": bool}, f"feature {name}")
+        faults += strict_json.faults(feature, {"classes": int, "many": bool}, f"feature {name}")
         if not faults and not 1 <= feature["classes"] <= 2**20:
             faults.append(f"feature {name}: {feature['classes']} classes")
     for name, pair in manifest["probes"].items():
@@ -176,14 +176,3 @@ def _safe(name: str, split: str) -> bool:
     # A shard is a plain file beside the manifest: no path, no other split.
     number = name.removeprefix(f"{split}-").removesuffix(".tar")
     return name == f"{split}-{number}.tar" and number.isdigit() and "/" not in split
-
-
-def _faults(value, keys: dict, what: str) -> list[str]:
-    if not isinstance(value, dict):
-        return [f"{what} must be an object, got {type(value).__name__}"]
-    faults = [f"{what} lacks the key {key!r}" for key in keys if key not in value]
-    faults += [f"{what} has the unknown key {key!r}" for key in value if key not in keys]
-    for key, kind in keys.items():
-        if key in value and (not isinstance(value[key], kind) or (isinstance(value[key], bool) and kind is not bool)):
-            faults.append(f"{what}: {key} has the wrong type {type(value[key]).__name__}")
-    return faults

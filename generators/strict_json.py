@@ -48,3 +48,19 @@ def loads(text: str | bytes, what: str, floats: bool = False):
         )
     except (ValueError, RecursionError) as error:
         raise UserError(f"{what}: not valid JSON ({error}); restore the file or make it anew") from None
+
+
+def faults(value, keys: dict, what: str) -> list[str]:
+    """How an object departs from its schema (key -> type or types): missing, unknown and wrongly typed keys.
+
+    >>> faults({"a": True, "c": 1}, {"a": int, "b": str}, "it")
+    ["it lacks the key 'b'", "it has the unknown key 'c'", 'it: a has the wrong type bool']
+    """
+    if not isinstance(value, dict):
+        return [f"{what} must be an object, got {type(value).__name__}"]
+    found = [f"{what} lacks the key {key!r}" for key in keys if key not in value]
+    found += [f"{what} has the unknown key {key!r}" for key in value if key not in keys]
+    for key, kind in keys.items():
+        if key in value and (not isinstance(value[key], kind) or (isinstance(value[key], bool) and kind is not bool)):
+            found.append(f"{what}: {key} has the wrong type {type(value[key]).__name__}")
+    return found

@@ -122,7 +122,7 @@ def make_cells(
     merged, faults = settings.merge(layers, known)
     sections, more = settings.resolve(merged, targets, fixed_data=fixed)
     if faults or more:
-        return [], faults + more
+        return [], faults + [f"{origin.what}: {fault}" for fault in more]
     own = sections["data"]
     seed, bits = own.pop("seed"), own.pop("bits")
     found = manifest.read(Path(origin.folder)) if fixed else None

@@ -50,6 +50,21 @@ def test_a_dataset_of_ones_own(folder):
     assert "stripe @200" in (folder / "runs/stripe/table.md").read_text()
 
 
+def test_the_readmes_method(folder):
+    [method] = re.findall(r"```python\n(.*?)```", (DOCS.parent / "README.md").read_text(), re.DOTALL)
+    (folder / "my_method.py").write_text(method)
+    assert bench("bench generate randbit --train 200 --test 50 --out data/randbit") == 0
+    own = "bench run --data data/randbit --method ./my_method.py --set bits=10 batch_size=100 epochs=1 --out runs/mine"
+    assert bench(own) == 0
+
+
+@pytest.mark.parametrize("run", sorted(path.name for path in (DOCS / "results").iterdir()))
+def test_the_printed_results_are_those_of_the_records(run, capsys):
+    """No number in the documentation is typed by hand: each table is what the committed records render to."""
+    assert main(["table", str(DOCS / "results" / run)]) == 0
+    assert capsys.readouterr().out.strip() in (DOCS / "results.md").read_text()
+
+
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", (DOCS / page).read_text()):

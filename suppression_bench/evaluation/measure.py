@@ -41,7 +41,7 @@ def measure(
     for (train_split, test_split), features in pairs.items():
         train = extract(method, data.samples(train_split, device), options.layers, options.block_size)
         if not all(bool(torch.isfinite(values).all()) for values in train.values()):
-            return found, sorted(collapsed), False
+            return [], sorted(collapsed), False  # numbers of other splits would look like a result
         tasks = [Task(f, data.classes(f), data.labels(train_split, f)) for f in features]
         fitted = []
         for layer, values in train.items():

@@ -1,5 +1,6 @@
 """Figures drawn from records: suppression curves."""
 
+import re
 from pathlib import Path
 
 import pandas
@@ -55,9 +56,9 @@ def suppression_curves(frame: pandas.DataFrame, path: Path, probe: str | None = 
             len(groups), columns, figsize=size, squeeze=False, layout="constrained", sharex="row", sharey=True
         )
         for row, (key, part) in zip(axes, groups, strict=True):
-            titles = _titles(part)
+            titles, places = _titles(part), _places(part["strength"])
             for axis, feature in zip(row, features[key], strict=False):
-                _panel(axis, part[part["feature"] == feature], titles)
+                _panel(axis, part[part["feature"] == feature], titles, places)
                 axis.set_title(f"{feature} ({key[0]}{' over ' + key[1] if key[1] else ''})", fontsize=9)
                 axis.set_xlabel(f"strength of the competitor: {key[3]}")
                 axis.set_ylabel(f"test accuracy, {probe} probe")
@@ -77,16 +78,16 @@ def _titles(part: pandas.DataFrame) -> list[tuple[str, str]]:
     return sorted(pair for pair in pairs if pair[0] != "untrained")
 
 
-def _panel(axis, part: pandas.DataFrame, titles: list[tuple[str, str]]) -> None:
+def _panel(axis, part: pandas.DataFrame, titles: list[tuple[str, str]], places: tuple[dict, list[str]]) -> None:
     chance = part["chance"].iloc[0]
-    place, ticks = _places(part["strength"])
+    place, ticks = places
+    part = part.assign(x=part["strength"].map(place)).sort_values("x")
     if ticks:
         axis.set_xticks(range(len(ticks)), ticks)
     else:
         axis.xaxis.get_major_locator().set_params(integer=True)
     for position, (method, setting) in enumerate(titles):
         line = part[(part["method"] == method) & (part["setting"] == setting)]
-        line = line.assign(x=line["strength"].map(place)).sort_values("x")
         if len(line):
             style = dict(color=COLOURS[position % len(COLOURS)], marker=MARKERS[position % len(MARKERS)], markersize=5)
             x, mean = line["x"], line["mean"]
@@ -94,13 +95,10 @@ def _panel(axis, part: pandas.DataFrame, titles: list[tuple[str, str]]) -> None:
             if line["n"].max() > 1:
                 spread = line["deviation"].fillna(0)
                 axis.fill_between(x, mean - spread, mean + spread, color=style["color"], alpha=0.15, linewidth=0)
-    floor = part[part["method"] == "untrained"]
-    floor = floor.assign(x=floor["strength"].map(place)).sort_values("x")
-    if len(floor):
-        label = f"untrained (mean of {int(floor['n'].min())})"
-        axis.plot(
-            floor["strength"].astype(float), floor["mean"], color="#777777", linestyle="--", linewidth=1.4, label=label
-        )
+    floors = part[part["method"] == "untrained"]
+    for setting, floor in floors.groupby("setting", sort=True):
+        label = f"untrained {setting}".strip() + f" (mean of {int(floor['n'].min())})"
+        axis.plot(floor["x"], floor["mean"], color="#777777", linestyle="--", linewidth=1.4, marker=".", label=label)
     axis.axhline(chance, color="#777777", linestyle=":", linewidth=1.2, label="chance")
     axis.set_ylim(-0.02, 1.03)
     axis.grid(alpha=0.25, linewidth=0.5)
@@ -111,5 +109,11 @@ def _places(strengths: pandas.Series) -> tuple[dict, list[str]]:
     values = list(dict.fromkeys(strengths))
     if all(isinstance(value, (int, float)) for value in values):
         return {value: float(value) for value in values}, []
-    values = sorted(values, key=lambda value: [float(part) for part in str(value).split("+")])
+    values = sorted(values, key=_natural)
     return {value: position for position, value in enumerate(values)}, [str(value) for value in values]
+
+
+def _natural(value) -> list[tuple]:
+    # 20+80 before 20+100: parts that are numbers compare as numbers.
+    parts = re.split(r"(\d+\.?\d*)", str(value))
+    return [(0, float(part), "") if part[:1].isdigit() else (1, 0.0, part) for part in parts if part]

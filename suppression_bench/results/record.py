@@ -62,17 +62,17 @@ def read(path: Path) -> dict:
 
 
 def check(record: dict, what: str) -> None:
-    faults = _faults(record, KEYS, "the record")
+    faults = strict_json.faults(record, KEYS, "the record")
     if not faults and record["schema"] != SCHEMA:
         faults.append(f"schema {record['schema']} is not {SCHEMA}")
     if not faults:
-        faults += _faults(record["run"], RUN_KEYS, "run")
+        faults += strict_json.faults(record["run"], RUN_KEYS, "run")
         if record["run"].get("status") not in STATUSES:
             faults.append(f"run.status {record['run'].get('status')!r} is not one of {', '.join(STATUSES)}")
         if record["id"] != hashlib.sha256(strict_json.dumps(record["spec"]).encode()).hexdigest():
             faults.append("id is not the hash of spec")
         for probe in record["probes"]:
-            faults += _faults(probe, PROBE_KEYS, "a probe") or _contradictions(probe)
+            faults += strict_json.faults(probe, PROBE_KEYS, "a probe") or _contradictions(probe)
     if faults:
         raise UserError(f"{what}: not a valid record ({'; '.join(faults[:5])}); delete the file and run the cell again")
 
@@ -85,17 +85,6 @@ def accuracy(probe: dict) -> float:
 def majority(confusion: list[list[int]]) -> float:
     """Share of the largest true class."""
     return max(map(sum, confusion)) / sum(map(sum, confusion))
-
-
-def _faults(value, keys: dict, what: str) -> list[str]:
-    if not isinstance(value, dict):
-        return [f"{what} is no object"]
-    faults = [f"{what} lacks {key!r}" for key in keys if key not in value]
-    faults += [f"{what} has the unknown key {key!r}" for key in value if key not in keys]
-    for key, kind in keys.items():
-        if key in value and (not isinstance(value[key], kind) or (isinstance(value[key], bool) and kind is not bool)):
-            faults.append(f"{what}.{key} has the wrong type {type(value[key]).__name__}")
-    return faults
 
 
 def _contradictions(probe: dict) -> list[str]:

@@ -63,9 +63,11 @@ def _column_order(key):
 
 
 def _row_order(key):
-    title, kind, _layer = key
-    last = {"untrained": 2, "supervised": 1}.get(title.split(" ")[0], 0)
-    return (last, title.split(" ")[0], title, KINDS.index(kind) if kind in KINDS else -1, _layer)
+    # Methods by name, ceiling and floor last; a published row right below ours.
+    title, kind, layer = key
+    method, own = title.split(" ")[0], kind.partition(",")[0]
+    last = {"untrained": 2, "supervised": 1}.get(method, 0)
+    return (last, method, title, KINDS.index(own) if own in KINDS else -1, own != kind, layer)
 
 
 def _column(column, name) -> str:
