@@ -11,6 +11,7 @@ from generators.dataset import UserError
 COMMANDS = "suppression_bench.commands"
 # What the machine, not the input, has to answer for.
 MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO}
+PLACE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}  # a file cannot stand where it was asked for
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -38,6 +39,9 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as error:
+        if error.errno in PLACE and str(error.filename) in arguments:
+            print(f"bench: error: {error.filename}: {error.strerror}; name another place", file=sys.stderr)
+            return 4
         if error.errno not in MACHINE:
             raise
         place = f" ({error.filename})" if error.filename else ""

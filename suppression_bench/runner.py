@@ -96,6 +96,7 @@ def run_cells(
         else:
             results[outcome.position] = cells.failure(cell, folder, _first_line(outcome.error))
             (folder / "traceback.txt").write_text(outcome.trace)
+            say(f"the traceback is in {folder / 'traceback.txt'}")
         say(f"[{len(results)}/{len(found)}] {cell.label}: {brief(results[outcome.position])}")
     return [results[position] for position in range(len(found))]
 

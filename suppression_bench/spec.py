@@ -62,6 +62,8 @@ def read_yaml(folder: Path, name: str) -> tuple[dict, str]:
     kind = folder.name.removesuffix("s")
     known = sorted(path.stem for path in folder.glob("*.yaml"))
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+    if path.suffix != "" and path.parent != folder and not path.is_file():
+        raise UserError(f"{name}: no such file; give a {kind}'s name ({', '.join(known)}) or the path of a .yaml file")
     if not path.is_file():
         raise UserError(
             f"unknown {kind} {name!r}: {options.did_you_mean(name, known)}, or give the path of a .yaml file"

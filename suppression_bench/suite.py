@@ -126,7 +126,7 @@ def select(cells: list[Cell], only: dict[str, list]) -> list[Cell]:
             raise UserError(f"--only {key}: no cell has it, {options.did_you_mean(key, names)}")
         kept = [cell for cell, found in having if any(_same(found, value) for value in values)]
         if not kept:
-            there = ", ".join(sorted({show(found) for _, found in having}))
+            there = ", ".join(dict.fromkeys(show(found) for _, found in having))
             raise UserError(f"--only {key}={','.join(map(str, values))}: no cell left; {key} is one of {there}")
         cells = kept
     return cells

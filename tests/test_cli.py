@@ -65,6 +65,9 @@ FAULTS = [
     (["verify", "{tmp}"], ["has no manifest.json"]),
     (["table", "{tmp}/none"], ["no such folder"]),
     (["table", "{randbit}"], ["no result.json"]),
+    (["run", "quick", "--seeds", "x"], ["--seeds must be an integer, got 'x'"]),
+    (["run", "nofile.yaml"], ["nofile.yaml: no such file"]),
+    (["run", "--data", "{randbit}", "--method", "simclr", "--only", "bits=0"], ["--only goes with a suite"]),
     (["plot", "{randbit}", "--out", "x.gif"], ["must end in .png or .svg"]),
     (["list", "method"], ["unknown kind", "did you mean 'methods'"]),
 ]
@@ -128,6 +131,10 @@ def test_one_cell_from_data_to_table(randbit, tmp_path, capsys):
     for form, mark in (("markdown", "| simclr"), ("csv", "method,"), ("latex", r"\toprule"), ("json", '"accuracy"')):
         assert bench("table", out, "--format", form) == 0
         assert mark in capsys.readouterr().out
+    for wrong in (["--probe", "sgd"], ["--long", "--format", "latex"]):
+        assert bench("table", out, *wrong) == 2
+    assert bench("table", out, "--out", tmp_path / "none" / "x.md") == 4
+    assert "Traceback" not in capsys.readouterr().err
     assert bench("plot", out, "--out", tmp_path / "x.png") == 2  # one strength is no curve
     assert "two strengths" in capsys.readouterr().err
 

@@ -45,6 +45,11 @@ class Parser(ArgumentParser):
             ]
             hint = options.did_you_mean(flag, known) if flag.startswith("-") else "too many names"
             raise UserError(f"{self.prog}: unknown argument {flag!r}, {hint}")
+        typed = re.match(r"Parser key \"(\w+)\":.*<class '(\w+)'>.*?value: (\S+)", text)
+        if typed:
+            flag, kind, value = typed.groups()
+            kind = {"int": "an integer", "float": "a number"}.get(kind, kind)
+            text = f"--{flag.replace('_', '-')} must be {kind}, got {value!r}"
         raise UserError(f"{self.prog}: {text}; see {self.prog} --help")
 
     def add_options(self, target: Callable) -> None:

@@ -93,8 +93,11 @@ def _cells(flags) -> list:
         if flags.digit_source:
             given["data.digit_source"] = flags.digit_source
         return suite.cells_of_suite(flags.suite, suite.Request(given, only, flags.seeds))
-    if not flags.method or only or flags.digit_source:
-        raise UserError("bench run --data DIR needs --method NAME, and takes neither --only nor --digit-source")
+    if not flags.method:
+        raise UserError("bench run --data DIR needs --method NAME (see bench list methods)")
+    if only or flags.digit_source:
+        name = "--only" if only else "--digit-source"
+        raise UserError(f"bench run: {name} goes with a suite, not with --data DIR")
     recipe = flags.recipe or manifest.read(Path(flags.data))["recipe"]
     origin = spec.Origin("bench run", varied=tuple(given), folder=str(Path(flags.data).absolute()))
     made, faults = spec.make_cells(flags.method, recipe, [("--set", given)], list(range(flags.seeds or 1)), origin)

@@ -11,7 +11,7 @@ def run(arguments: list[str]) -> int:
     """One row per method, columns by feature and strength."""
     parser = Parser("table", "Results of run folders: one row per method and probe, columns by feature and strength.")
     parser.add_argument("runs", type=str, nargs="+", help="folders that `bench run` wrote, or single cells")
-    parser.add_argument("--format", type=str, choices=FORMATS, default="markdown", help="how to print it")
+    parser.add_argument("--format", type=str, choices=FORMATS, default=None, help="how to print it (default: markdown)")
     parser.add_argument(
         "--probe", type=str, choices=["all", "lbfgs", "online", "sgd"], default="all", help="which probe"
     )
@@ -22,7 +22,8 @@ def run(arguments: list[str]) -> int:
     from suppression_bench.results.frame import long_table
 
     frame = long_table([Path(run) for run in flags.runs])
-    text = tables.render(frame, flags.format, probe=flags.probe, long=flags.long)
+    form = flags.format or ("csv" if flags.long else "markdown")
+    text = tables.render(frame, form, probe=flags.probe, long=flags.long)
     if flags.out:
         Path(flags.out).write_text(text)
     else:

@@ -29,7 +29,7 @@ class Solution:
 
 
 def fit(
-    features: Tensor, problems: list[Problem], *, tolerance: float | None = None, iterations: int = 2000
+    features: Tensor, problems: list[Problem], *, tolerance: float | None = None, iterations: int = 1000
 ) -> list[Solution]:
     """Minimise mean cross entropy + l2 / 2 ||W||^2 (bias free) for every problem, from zero.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas
 
+from generators.dataset import UserError
 from suppression_bench.results.frame import BITS, GROUP, KINDS, summarise
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -115,7 +116,16 @@ def _number(text):
 
 
 def render(frame: pandas.DataFrame, form: str, probe: str = "all", long: bool = False) -> str:
-    """The tables as text: markdown, csv, latex (booktabs) or json."""
+    """The tables as text: markdown, csv, latex (booktabs) or json.
+
+    Raises:
+        UserError: a probe that no cell has, or the long form in a format that has none.
+    """
+    there = [kind for kind in KINDS if kind in set(frame["probe"])]
+    if probe != "all" and probe not in there:
+        raise UserError(f"no cell has results by the probe {probe!r}; there are: {', '.join(there) or 'none'}")
+    if long and form not in ("csv", "json"):
+        raise UserError(f"the long table is csv or json, not {form}")
     if long or form == "json":
         chosen = frame if probe == "all" else frame[frame["probe"] == probe]
         if form == "json":
@@ -125,7 +135,7 @@ def render(frame: pandas.DataFrame, form: str, probe: str = "all", long: bool = 
     if form == "csv":
         return "\n".join(_csv(table) for _, table in tables)
     if form == "latex":
-        return "\n\n".join(_latex(heading, table) for heading, table in tables)
+        return "% needs \\usepackage{booktabs}\n" + "\n\n".join(_latex(heading, table) for heading, table in tables)
     texts = [f"**{heading}**\n\n{table.to_markdown(index=False, disable_numparse=True)}\n" for heading, table in tables]
     return "\n".join(texts) + "\n" + legend(frame, texts)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from generators.dataset import UserError
 from generators.randomness import permutation, random_words, stream_key
-from suppression_bench.method import Batch, Method
+from suppression_bench.method import Batch, Method, Output
 from suppression_bench.training import checkpoint, optimizers
 from suppression_bench.training.data import Samples
 from suppression_bench.training.views import Augmentation, append_constant, boxes, resized_crop
@@ -222,6 +222,9 @@ def train(
         batch = Batch(epoch.views(samples, index, augmentation), ids[index], own_labels)
         with torch.autocast(device.type, torch.bfloat16, enabled=training.precision == "bf16"):
             output = method.loss(batch)
+        if not isinstance(output, Output):
+            name = type(method).__name__
+            raise TypeError(f"{name}.loss must return Output(loss, features), it returned {type(output).__name__}")
         optimizer.zero_grad(set_to_none=True)
         output.loss.backward()
         optimizer.step()
