@@ -88,17 +88,24 @@ def run_cells(
     jobs = [Job(cell, str(folder), str(device), threads) for cell, folder in zip(found, folders, strict=True)]
     results: dict[int, dict] = {}
     for outcome in executor.run(run_job, jobs, workers, lambda position, message: watch(position, *message)):
-        cell, folder = found[outcome.position], folders[outcome.position]
+        cell, folder, where = found[outcome.position], folders[outcome.position], ""
         if outcome.error is None:
             results[outcome.position] = outcome.value
         elif isinstance(outcome.error, UserError):
             raise outcome.error
         else:
             results[outcome.position] = cells.failure(cell, folder, _first_line(outcome.error))
-            (folder / "traceback.txt").write_text(outcome.trace)
-            say(f"the traceback is in {folder / 'traceback.txt'}")
-        say(f"[{len(results)}/{len(found)}] {cell.label}: {brief(results[outcome.position])}")
+            where = _keep_trace(folder, outcome.trace)
+        say(f"[{len(results)}/{len(found)}] {cell.label}: {brief(results[outcome.position])}{where}")
     return [results[position] for position in range(len(found))]
+
+
+def _keep_trace(folder: Path, trace: str) -> str:
+    # For the method's author; a worker that died has left none.
+    if not trace:
+        return ""
+    (folder / "traceback.txt").write_text(trace)
+    return f"; traceback: {folder / 'traceback.txt'}"
 
 
 def _first_line(error: Exception) -> str:
