@@ -1,5 +1,6 @@
 """Many cells: their data built once, each cell run wherever a worker is free, progress shown, nothing lost."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,8 @@ from generators import build, catalog, executor, manifest, strict_json
 from generators.dataset import UserError
 from generators.sources import data_root
 from suppression_bench import cell as cells
+from suppression_bench.results import record as records
 from suppression_bench.spec import Cell, data_facts
-
-PLAN = "cells.json"
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,6 @@ def prepare(found: list[Cell], workers: int, say: Callable[[str], None]) -> None
 
 
 def _short(what: dict) -> str:
-    import hashlib
-
     return hashlib.sha256(strict_json.dumps(what).encode()).hexdigest()[:12]
 
 
@@ -125,15 +123,13 @@ def run_job(job: Job, note: Callable) -> dict:
 
 def brief(record: dict) -> str:
     """A finished cell in one line: each feature's accuracy by the first kind of probe."""
-    from suppression_bench.results.record import accuracy
-
     if record["run"]["status"] != "ok":
         return f"{record['run']['status']} ({record['run']['error']})"
     first = record["probes"][0]["probe"] if record["probes"] else ""
     shown, bits = [], []
     for probe in record["probes"]:
         if probe["probe"] == first and probe["layer"] == "encoder":
-            (bits if probe["feature"].startswith("bit") else shown).append((probe["feature"], accuracy(probe)))
+            (bits if records.is_bit(probe["feature"]) else shown).append((probe["feature"], records.accuracy(probe)))
     if bits:
         shown.append(("bits", sum(value for _, value in bits) / len(bits)))
     values = ", ".join(f"{name} {value:.3f}" for name, value in shown)
@@ -142,7 +138,7 @@ def brief(record: dict) -> str:
 
 def _write_plan(out: Path, found: list[Cell]) -> None:
     # Every cell that this folder is to hold, so that a table can name those that are missing.
-    path = out / PLAN
+    path = out / records.PLAN
     planned = strict_json.loads(path.read_bytes(), str(path), floats=True) if path.exists() else []
     known = {entry["id"] for entry in planned}
     planned += [{"id": c.identity, "folder": c.folder_name, "spec": c.spec} for c in found if c.identity not in known]

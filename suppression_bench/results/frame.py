@@ -9,7 +9,6 @@ from generators import strict_json
 from generators.dataset import UserError
 from suppression_bench.results import record as records
 
-PLAN = "cells.json"
 BITS = "bits"
 GROUP = ["dataset", "digits", "variant", "strength_name"]  # what one table or figure is about
 KINDS = ["lbfgs", "online", "sgd"]
@@ -34,7 +33,7 @@ def long_table(folders: list[Path]) -> pandas.DataFrame:
         if not Path(folder).is_dir():
             raise UserError(f"{folder}: no such folder; name one that `bench run` wrote")
         found = sorted(Path(folder).rglob(records.NAME))
-        for path in sorted(Path(folder).rglob(PLAN)):
+        for path in sorted(Path(folder).rglob(records.PLAN)):
             planned.update(
                 {entry["id"]: entry["spec"] for entry in strict_json.loads(path.read_bytes(), str(path), floats=True)}
             )
@@ -134,7 +133,7 @@ def summarise(frame: pandas.DataFrame) -> pandas.DataFrame:
     same probe, and `below` says that the mean lies under it.
     """
     good = frame[frame["accuracy"].notna()].copy()
-    good["feature"] = good["feature"].map(lambda name: BITS if str(name).startswith("bit") else name)
+    good["feature"] = good["feature"].map(lambda name: BITS if records.is_bit(name) else name)
     keys = [*GROUP, "strength", "encoder", "method", "setting", "probe", "layer", "feature"]
     good["setting"] = good["setting"].fillna("")
     per_seed = good.groupby([*keys, "seed", "id"], dropna=False, sort=False).agg(

@@ -8,6 +8,7 @@ from generators import strict_json
 from generators.dataset import UserError
 
 NAME = "result.json"
+PLAN = "cells.json"  # every cell that a run's folder is to hold
 SCHEMA = 1
 LARGEST = 2_000_000
 STATUSES = ("ok", "diverged", "failed", "invalid_features")
@@ -80,6 +81,15 @@ def check(record: dict, what: str) -> None:
 def accuracy(probe: dict) -> float:
     """Share of the test samples on the diagonal of the confusion matrix."""
     return sum(row[i] for i, row in enumerate(probe["confusion"])) / probe["n"]
+
+
+def is_bit(feature: str) -> bool:
+    """Whether a probed feature is one of the constant channels: bit00, bit01, ...
+
+    >>> is_bit("bit07"), is_bit("bitten")
+    (True, False)
+    """
+    return feature[:3] == "bit" and feature[3:].isdigit()
 
 
 def majority(confusion: list[list[int]]) -> float:

@@ -6,7 +6,8 @@ from small_cells import make_record, probe_entry, write_records
 from generators import strict_json
 from generators.dataset import UserError
 from suppression_bench.results import tables
-from suppression_bench.results.frame import PLAN, long_table, summarise
+from suppression_bench.results.frame import long_table, summarise
+from suppression_bench.results.record import PLAN
 
 NO_STRENGTH = {"dataset": "plain", "version": 1, "options": {}, "seed": 0, "digest": "f" * 64, "bits": 0}
 

@@ -68,7 +68,7 @@ def test_the_plan_names_every_cell_once(randbit, tmp_path):
     found = [make_cell("untrained", randbit, seed=seed) for seed in (0, 1)]
     run_cells(found[:1], tmp_path, workers=1)
     run_cells(found, tmp_path, workers=1)
-    plan = json.loads((tmp_path / runner.PLAN).read_text())
+    plan = json.loads((tmp_path / record.PLAN).read_text())
     assert [entry["id"] for entry in plan] == [cell.identity for cell in found]
 
 
