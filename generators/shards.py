@@ -171,16 +171,41 @@ def check_shard(folder: Path, entry: dict) -> None:
 def read_shard(path: Path, shape: tuple[int, int, int], count: int) -> Iterator[tuple[np.ndarray, dict, bytes]]:
     """Pictures, records and content digests of a shard, in order.
 
-    The reader is strict: each member's header must be the very bytes that the writer makes, so links, sparse
-    files, long names and foreign members are refused before anything is decoded.
-
     Raises:
         UserError: anything else than a whole shard of `count` samples.
     """
     data = memoryview(path.read_bytes())
+    for place in index_shard(path, data, count):
+        picture, record, text = read_sample(path, data, place, shape)
+        yield picture, record, content_digest(place.index, picture, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a sample stands in its shard: byte ranges of its picture and of its record."""
+
+    index: int
+    picture: slice
+    record: slice
+
+
+def index_shard(path: Path, data: memoryview, count: int) -> Iterator[Place]:
+    """The places of a shard's samples, in order.
+
+    The reader is strict: each member's header must be the very bytes that the writer makes, so links, sparse
+    files, long names and foreign members are refused before anything is decoded.
+
+    Arguments:
+        path: for the errors.
+        data: the shard's bytes (a memory map will do: only headers are read).
+        count: the samples it must hold.
+
+    Raises:
+        UserError: anything else than a whole shard of `count` samples.
+    """
     place = 0
 
-    def member(ending: str) -> tuple[int, bytes]:
+    def member(ending: str) -> tuple[int, slice]:
         nonlocal place
         header = bytes(data[place : place + BLOCK])
         name, size = header[:12].rstrip(b"\0").decode("ascii", "replace"), header[124:135]
@@ -193,24 +218,47 @@ def read_shard(path: Path, shape: tuple[int, int, int], count: int) -> Iterator[
         start, place = place + BLOCK, place + BLOCK + -(-int(size, 8) // BLOCK) * BLOCK
         if place > len(data):
             raise UserError(f"{path}: {name} ends beyond the end of the shard; the shard is truncated")
-        return int(digits), bytes(data[start : start + int(size, 8)])
+        return int(digits), slice(start, start + int(size, 8))
 
     for _ in range(count):
-        index, picture_bytes = member("png")
-        same, text = member("json")
-        what = f"{path}: {member_name(index, 'json')}"
-        record = strict_json.loads(text, what)
-        if (
-            same != index
-            or not isinstance(record, dict)
-            or set(record) != {"id", "labels", "factors"}
-            or record["id"] != index
-            or not isinstance(record["labels"], dict)
-        ):
+        index, picture = member("png")
+        same, record = member("json")
+        if same != index:
             raise UserError(
-                f"{what}: the picture's and the record's ids differ or fields are missing; the shard is damaged"
+                f"{path}: {member_name(index, 'png')} is followed by {member_name(same, 'json')}; the shard is damaged"
             )
-        picture = png.decode(picture_bytes, shape, f"{path}: {member_name(index, 'png')}")
-        yield picture, record, content_digest(index, picture, text)
+        yield Place(index, picture, record)
     if len(data) - place < len(END) or any(data[place:]):
         raise UserError(f"{path}: more than {count} samples or a damaged end; the shard is not the manifest's")
+
+
+def read_record(path: Path, data: memoryview, place: Place) -> tuple[dict, bytes]:
+    """A sample's record and its text; the picture is not touched.
+
+    Raises:
+        UserError: a record that is not this sample's.
+    """
+    what, text = f"{path}: {member_name(place.index, 'json')}", bytes(data[place.record])
+    record = strict_json.loads(text, what)
+    if (
+        not isinstance(record, dict)
+        or set(record) != {"id", "labels", "factors"}
+        or record["id"] != place.index
+        or not isinstance(record["labels"], dict)
+    ):
+        raise UserError(
+            f"{what}: the picture's and the record's ids differ or fields are missing; the shard is damaged"
+        )
+    return record, text
+
+
+def read_sample(
+    path: Path, data: memoryview, place: Place, shape: tuple[int, int, int]
+) -> tuple[np.ndarray, dict, bytes]:
+    """A sample's picture, record and the record's text.
+
+    Raises:
+        UserError: a damaged picture or record.
+    """
+    record, text = read_record(path, data, place)
+    return png.decode(bytes(data[place.picture]), shape, f"{path}: {member_name(place.index, 'png')}"), record, text

@@ -1,0 +1,1 @@
+"""Every file here is a source of natural-looking pictures."""
