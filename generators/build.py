@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from generators import catalog, executor, journal, manifest, strict_json
+from generators import catalog, estimate, executor, journal, manifest, strict_json
 from generators.dataset import Dataset, UserError
 from generators.shards import ShardResult, write_shard
 
 SHARD_SIZE = 2000
+MARGIN = 1.1
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ def build(
     shard_size: int = SHARD_SIZE,
     reference: str | None = None,
     progress: Callable[[int, int], None] | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> dict:
     """Write a dataset's shards and manifest into `out` and return the manifest.
 
@@ -50,6 +52,7 @@ def build(
         shard_size: samples per shard.
         reference: name or path by which workers find the dataset (default: its name).
         progress: called with (samples done, samples in all).
+        say: called with a line on the size before anything is written.
 
     Raises:
         UserError: `out` holds something else, or the machine cannot take the data (exit code 4).
@@ -61,7 +64,7 @@ def build(
     finished = _finished(out, dataset, identity, shard_size)
     if finished:
         return finished
-    _make_room(dataset, out)
+    _make_room(dataset, out, seed, shard_size, say)
     plans = _plans(dataset, reference or dataset.name, out, seed, shard_size)
     head = _head(identity, shard_size)
     results = journal.resume(out, head, {Path(plan.path).name for plan in plans})
@@ -97,7 +100,7 @@ def _explained(outcome: executor.Outcome, plan: Plan) -> Exception:
 def make_shard(plan: Plan, note: Callable) -> ShardResult:
     """Draw, render and write one shard; runs in any process."""
     dataset = _dataset(plan.dataset, strict_json.dumps(plan.options))
-    samples = (dataset.sample(plan.split, index, plan.seed) for index in range(plan.start, plan.stop))
+    samples = dataset.samples(plan.split, plan.start, plan.stop, plan.seed)
     return write_shard(Path(plan.path), samples, dataset.features)
 
 
@@ -163,23 +166,26 @@ def _head(identity: dict, shard_size: int) -> str:
     return strict_json.dumps({"identity": identity, "shard_size": shard_size})
 
 
-def _make_room(dataset: Dataset, out: Path) -> None:
+def _make_room(dataset: Dataset, out: Path, seed: int, shard_size: int, say: Callable | None) -> None:
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; --out must name a folder")
-    foreign = [p.name for p in out.iterdir() if not _ours(p.name, dataset)] if out.is_dir() else []
+    there = list(out.iterdir()) if out.is_dir() else []
+    foreign = [path.name for path in there if not _ours(path.name, dataset)]
     if foreign:
         raise UserError(f"{out} holds other files ({', '.join(sorted(foreign)[:3])}); choose an empty or new folder")
     make_folder(out)
-    height, width, channels = dataset.picture_shape
-    # Uncompressed pixels, both headers and the record: an upper bound, so the disk cannot fill half-way.
-    need = sum(dataset.splits.values()) * (height * width * channels + 2048)
-    free = shutil.disk_usage(out).free
-    for path in out.iterdir():  # a restart has part of it already
+    expected, free, held = estimate.expected_bytes(dataset, seed), shutil.disk_usage(out).free, 0
+    for path in there:  # a restart has part of it already
         with contextlib.suppress(FileNotFoundError):
-            need -= path.stat().st_size
+            held += path.stat().st_size
+    if say:
+        size, shards = estimate.words(expected), estimate.files(dataset, shard_size)
+        say(f"{out}: about {size} in {shards} shards ({estimate.words(free)} are free)")
+    # A few samples estimate the mean to a few percent, and one shard beside the others is whole before it is renamed.
+    need = expected * MARGIN - held
     if free < need:
         raise UserError(
-            f"{out}: up to {need / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free; choose another disk", 4
+            f"{out}: about {estimate.words(need)} are needed, {estimate.words(free)} are free; choose another disk", 4
         )
 
 

@@ -33,21 +33,48 @@ def resize(picture: np.ndarray, height: int, width: int) -> np.ndarray:
     [[0, 64, 191, 255]]
     """
     rows, columns = _triangle(picture.shape[0], height), _triangle(picture.shape[1], width)
-    total = (rows @ picture.astype(np.float64) @ columns.T).astype(np.int64)
-    weight = np.outer(rows.sum(1), columns.sum(1)).astype(np.int64)
-    return ((2 * total + weight) // (2 * weight)).astype(np.uint8)
+    half, whole = _weights(*picture.shape, height, width)
+    total = rows @ picture.astype(np.float64) @ columns.T
+    # floor((2 total + weight) / (2 weight)): doubles divide exactly enough, since a quotient of integers below 2^44
+    # that is not whole lies further from the next integer than rounding reaches.
+    total += half
+    total /= whole
+    return total.astype(np.uint8)
+
+
+@lru_cache(maxsize=32)
+def _weights(height_in: int, width_in: int, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    # Half of each target pixel's total weight, and the whole.
+    whole = np.outer(_triangle(height_in, height).sum(1), _triangle(width_in, width).sum(1))
+    return whole / 2, whole
+
+
+def lay_over(canvas: np.ndarray, patch: np.ndarray, top: int, left: int) -> None:
+    """Lay a grey patch over a canvas of any number of channels in place, the brighter pixel winning.
+
+    >>> canvas = np.array([[[9, 1, 5]]], dtype=np.uint8)
+    >>> lay_over(canvas, np.array([[5]], dtype=np.uint8), 0, 0)
+    >>> canvas.tolist()
+    [[[9, 5, 5]]]
+    """
+    region = _region(canvas, patch, top, left)
+    np.maximum(region, patch if canvas.ndim == 2 else patch[:, :, None], out=region)
 
 
 def add(canvas: np.ndarray, patch: np.ndarray, top: int, left: int) -> None:
-    """Add a grey patch to a grey canvas in place, saturating at 255 (uint8 must never wrap around).
+    """Add a grey patch to a canvas of any number of channels in place, saturating at 255 (uint8 must never wrap around).
 
     >>> canvas = np.full((1, 2), 200, dtype=np.uint8)
     >>> add(canvas, np.array([[100]], dtype=np.uint8), 0, 1)
     >>> canvas.tolist()
     [[200, 255]]
     """
+    region = _region(canvas, patch, top, left)
+    region += np.minimum(patch if canvas.ndim == 2 else patch[:, :, None], ~region)  # ~x is 255 - x, the room left
+
+
+def _region(canvas: np.ndarray, patch: np.ndarray, top: int, left: int) -> np.ndarray:
     region = canvas[top : top + patch.shape[0], left : left + patch.shape[1]]
-    if region.shape != patch.shape:
+    if min(top, left) < 0 or region.shape[:2] != patch.shape:
         raise ValueError(f"a patch of {patch.shape} at ({top}, {left}) leaves the canvas of {canvas.shape}")
-    room = 255 - region
-    region += np.minimum(patch, room)
+    return region

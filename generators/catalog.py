@@ -134,5 +134,5 @@ def dataset(name: str, options: dict) -> Dataset:
     if faults:
         raise UserError("; ".join(faults))
     made = cls(**resolved)
-    made.options = resolved
+    made.options = {**resolved, **made.settled}
     return made

@@ -8,6 +8,9 @@ from generators import catalog
 from generators.dataset import UserError
 from generators.options import did_you_mean
 
+LARGE_SIDE = 224  # pixels: what networks for natural pictures are trained on
+MANY = 100_000  # train pictures, from which on the paper's batches of 1024 make sense
+
 
 class ImageSource(ABC):
     """Labelled RGB pictures in two parts, `train` and `test`, that never mix. One file in `image_sources/` each.
@@ -41,6 +44,11 @@ class ImageSource(ABC):
     def spread(self, part: str, count: int, index: int) -> int:
         """The picture of sample `index` among `count`: evenly over the part, since folders are sorted by class."""
         return index * self.count(part) // count
+
+
+def recipe_for(source: ImageSource) -> str:
+    """The default recipe for natural pictures, by their number."""
+    return "natural" if source.count("train") >= MANY else "natural-small"
 
 
 def images(name: str) -> ImageSource:

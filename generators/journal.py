@@ -59,7 +59,7 @@ def resume(folder: Path, head: str, wanted: set[str]) -> dict[str, ShardResult]:
         except (UserError, KeyError, TypeError, ValueError):
             cut = cut or line != head  # an unreadable line vouches for nothing
     for path in folder.iterdir():
-        if (path.name.endswith(".tmp") and _abandoned(path)) or (path.suffix == ".tar" and path.name not in kept):
+        if (path.name.endswith(".tmp") and abandoned(path)) or (path.suffix == ".tar" and path.name not in kept):
             path.unlink(missing_ok=True)
     if not whole or cut:
         (folder / NAME).unlink(missing_ok=True)
@@ -81,7 +81,7 @@ def recover(folder: Path, manifest: dict, head: str, broken: list[str]) -> None:
             for _, record, digest in shards.read_shard(
                 folder / entry["name"], tuple(manifest["picture_shape"]), entry["count"]
             ):
-                shards.count_labels(counts, record["labels"], f"{folder / entry['name']}: sample {record['id']}")
+                shards.count_labels(counts, record["labels"], f"{folder / entry['name']}: sample", record["id"])
                 digests.append(digest)
             append(
                 folder,
@@ -89,7 +89,8 @@ def recover(folder: Path, manifest: dict, head: str, broken: list[str]) -> None:
             )
 
 
-def _abandoned(path: Path) -> bool:
+def abandoned(path: Path) -> bool:
+    """Whether a temporary file is nobody's any more, by the process id in its name."""
     # Another live process may be writing beside us; its file is left alone.
     owner = path.name.split(".")[-2].partition("-")[0]
     try:

@@ -5,8 +5,9 @@ import os
 import platform
 from pathlib import Path
 
-from generators import shards, strict_json
-from generators.dataset import Dataset, UserError
+from generators import png, shards, strict_json
+from generators.dataset import Dataset, UserError, is_source
+from generators.options import parameters
 
 NAME = "manifest.json"
 SCHEMA = 1
@@ -18,6 +19,7 @@ KEYS = {
 }  # fmt: skip
 # Not part of a dataset's identity: how it is used, how it is cut up, where it was made.
 DESCRIPTIVE = ("recipe", "strength", "splits", "content_digest", "environment")
+SOURCE_KEYS = {"name": str, "digest": str, "licence": str, "classes": list}
 SPLIT_KEYS = {"count": int, "class_counts": dict, "content_digest": str, "shards": list}
 SHARD_KEYS = {"name": str, "bytes": int, "sha256": str, "count": int, "content_digest": str}
 
@@ -27,9 +29,12 @@ def identity(dataset: Dataset, seed: int) -> dict:
 
     Paths of sources stay outside: a source is known by its name and digest.
     """
-    options = {name: _no_floats(value) for name, value in dataset.options.items()}
-    for name in dataset.source_options:
-        options[name] = options[name].partition(":")[0]
+    defaults = {name: p.default for name, p in parameters(type(dataset)).items() if name in dataset.later_options}
+    options = {
+        name: value.partition(":")[0] if value and is_source(name) else _no_floats(value)
+        for name, value in dataset.options.items()
+        if name not in defaults or value != defaults[name]
+    }
     constant = dataset.constant_channels
     return {
         "schema": SCHEMA,
@@ -37,9 +42,7 @@ def identity(dataset: Dataset, seed: int) -> dict:
         "version": dataset.version,
         "options": options,
         "seed": seed,
-        "sources": {
-            role: {"name": s.name, "digest": s.digest, "licence": s.licence} for role, s in dataset.sources.items()
-        },
+        "sources": {role: _source(source) for role, source in dataset.sources.items()},
         "features": {name: {"classes": f.classes, "many": f.many} for name, f in dataset.features.items()},
         "targets": list(dataset.targets),
         "probes": {name: list(pair) for name, pair in dataset.probes.items()},
@@ -48,6 +51,11 @@ def identity(dataset: Dataset, seed: int) -> dict:
         "constant_channels": None if constant is None else {"label": constant.label, "max": constant.max},
         "picture_shape": list(dataset.picture_shape),
     }
+
+
+def _source(source) -> dict:
+    found = {"name": source.name, "digest": source.digest, "licence": source.licence}
+    return {**found, "classes": list(source.classes)} if hasattr(source, "classes") else found
 
 
 def _no_floats(value):
@@ -87,14 +95,12 @@ def overall_digest(manifest: dict) -> str:
 
 def environment() -> dict:
     """Versions and platform, informative only."""
-    import zlib
-
     import numpy
-    import PIL
+    import PIL.features
 
     return {
         "python": platform.python_version(), "numpy": numpy.__version__, "pillow": PIL.__version__,
-        "zlib": zlib.ZLIB_RUNTIME_VERSION, "platform": f"{platform.system()}-{platform.machine()}",
+        "jpeg": PIL.features.version("jpg") or "", "zlib": png.ENCODER, "platform": f"{platform.system()}-{platform.machine()}",
     }  # fmt: skip
 
 
@@ -158,6 +164,14 @@ def _shape_faults(manifest: dict) -> list[str]:
         faults += strict_json.faults(feature, {"classes": int, "many": bool}, f"feature {name}")
         if not faults and not 1 <= feature["classes"] <= 2**20:
             faults.append(f"feature {name}: {feature['classes']} classes")
+    for role, source in manifest["sources"].items():
+        known = {key: kind for key, kind in SOURCE_KEYS.items() if key != "classes" or key in source}
+        faults += strict_json.faults(source, known, f"source {role}")
+    constant = manifest["constant_channels"]
+    if constant is not None:
+        faults += strict_json.faults(constant, {"label": str, "max": int}, "constant_channels")
+        if not faults and constant["max"] < 1:
+            faults.append(f"constant_channels: max {constant['max']} is not at least 1")
     for name, pair in manifest["probes"].items():
         if (
             not isinstance(pair, list)

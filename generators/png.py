@@ -1,40 +1,63 @@
-"""PNG: a small fast writer (grey or RGB, 8 bit, no filter) and a checked reader."""
+"""PNG: a small fast writer (grey or RGB, 8 bit) and a checked reader."""
 
 import io
 import struct
 import zlib
+from functools import lru_cache
 
 import numpy as np
 
 from generators.dataset import UserError
 
+try:  # the same format, twice the speed, where it is installed
+    from isal import __version__ as _version
+    from isal import isal_zlib as _zlib
+
+    ENCODER = f"isal {_version}"
+except ImportError:
+    import zlib as _zlib
+
+    ENCODER = f"zlib {zlib.ZLIB_RUNTIME_VERSION}"
+
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 COLOUR = {1: 0, 3: 2}  # channels -> PNG colour type
+UP = 2  # PNG's filter of a line: the difference to the line above
 
 
 def _chunk(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(body, zlib.crc32(kind)))
 
 
+END = _chunk(b"IEND", b"")
+
+
+@lru_cache(maxsize=64)
 def _header(height: int, width: int, channels: int) -> bytes:
     return struct.pack(">IIBBBBB", width, height, 8, COLOUR[channels], 0, 0, 0)
 
 
 def encode(picture: np.ndarray) -> bytes:
-    """PNG bytes of a (H, W, 1) or (H, W, 3) uint8 picture at zlib's level 1, about 4 times Pillow's speed.
+    """PNG bytes of a (H, W, 1) or (H, W, 3) uint8 picture: the filter "up" on every line, zlib's level 1.
+
+    Of the one-pass settings that one is the smallest and nearly the fastest, on digits and on photographs.
 
     >>> encode(np.zeros((2, 2, 1), dtype=np.uint8))[:8] == SIGNATURE
     True
     """
     height, width, channels = picture.shape
-    lines = np.zeros((height, 1 + width * channels), dtype=np.uint8)  # a leading 0 on each line: no filter
-    lines[:, 1:] = picture.reshape(height, -1)
-    body = _chunk(b"IHDR", _header(height, width, channels)) + _chunk(b"IDAT", zlib.compress(lines.tobytes(), 1))
-    return SIGNATURE + body + _chunk(b"IEND", b"")
+    rows = picture.reshape(height, width * channels)
+    lines = np.empty((height, 1 + width * channels), dtype=np.uint8)
+    lines[:, 0] = UP
+    lines[0, 1:] = rows[0]
+    np.subtract(rows[1:], rows[:-1], out=lines[1:, 1:])  # wraps around, as the format wants it
+    body = _chunk(b"IHDR", _header(height, width, channels)) + _chunk(b"IDAT", _zlib.compress(lines, 1))
+    return SIGNATURE + body + END
 
 
 def decode(data: bytes, shape: tuple[int, int, int], what: str) -> np.ndarray:
     """The (H, W, C) uint8 picture of PNG bytes whose header must say `shape` before anything is decoded.
+
+    What `encode` wrote is read directly, any other PNG by Pillow.
 
     Raises:
         UserError: no PNG, another shape, or damaged data.
@@ -42,14 +65,44 @@ def decode(data: bytes, shape: tuple[int, int, int], what: str) -> np.ndarray:
     >>> decode(encode(np.full((2, 3, 1), 7, dtype=np.uint8)), (2, 3, 1), "example").sum()
     np.uint64(42)
     """
-    from PIL import Image
-
     if data[:33] != SIGNATURE + _chunk(b"IHDR", _header(*shape)):
         raise UserError(f"{what}: not an 8-bit PNG of {shape[1]}x{shape[0]} pixels and {shape[2]} channels")
+    picture = _decode_own(data, shape)
+    return _decode_any(data, shape, what) if picture is None else picture
+
+
+def _decode_own(data: bytes, shape: tuple[int, int, int]) -> np.ndarray | None:
+    # One whole IDAT of the right size with the filter "up" throughout; None for everything else.
+    height, line = shape[0], 1 + shape[1] * shape[2]
+    length = int.from_bytes(data[33:37], "big")
+    if len(data) != 33 + 12 + length + len(END) or data[-len(END) :] != END or data[37:41] != b"IDAT":
+        return None
+    if zlib.crc32(data[37 : 41 + length]) != int.from_bytes(data[41 + length : 45 + length], "big"):
+        return None
+    unpack = _zlib.decompressobj()
+    try:
+        raw = unpack.decompress(data[41 : 41 + length], height * line + 1)  # a bomb is cut off
+    except _zlib.error:
+        return None
+    if len(raw) != height * line or not unpack.eof or unpack.unused_data:
+        return None
+    lines = np.frombuffer(raw, dtype=np.uint8).reshape(height, line)
+    if not (lines[:, 0] == UP).all():
+        return None
+    picture, step = lines[:, 1:].copy(), 1
+    while step < height:  # running sums down the columns, by doubling: fewer passes than lines
+        picture[step:] += picture[:-step].copy()
+        step *= 2
+    return picture.reshape(shape)
+
+
+def _decode_any(data: bytes, shape: tuple[int, int, int], what: str) -> np.ndarray:
+    from PIL import Image
+
     try:
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
             if image.size != (shape[1], shape[0]) or image.mode != {1: "L", 3: "RGB"}[shape[2]]:
                 raise ValueError("a second header contradicts the first")
-            return np.asarray(image, dtype=np.uint8).reshape(shape)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            return np.array(image, dtype=np.uint8).reshape(shape)
+    except Exception as error:  # on malformed chunks Pillow raises whatever its parsers meet, IndexError too
         raise UserError(f"{what}: damaged PNG ({error})") from None

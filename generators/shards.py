@@ -19,7 +19,14 @@ from generators.dataset import Feature, Sample, UserError
 
 BLOCK = 512
 END = bytes(2 * BLOCK)
+PADDING = [bytes(size) for size in range(BLOCK)]
 RECORD = 20 * BLOCK  # tar files are padded to whole records of 20 blocks
+
+
+# The fields of a member's header that never change: mode 0444 and owner 0; time 0; a regular file in USTAR format.
+OWNER, TIME = b"0000444\0" + b"0000000\0" * 2, b"\0" + b"%011o\0" % 0
+REST = b"0" + bytes(100) + b"ustar\x0000" + bytes(64) + bytes(16 + 167)
+HEADER_SUM = sum(OWNER) + sum(TIME) + sum(REST) + 8 * ord(" ")  # the checksum counts itself as spaces
 
 
 @dataclass
@@ -54,23 +61,18 @@ def member_header(name: str, size: int) -> bytes:
     >>> len(member_header("00000000.png", 5))
     512
     """
-    fields = b"%b\0%b\0%b\0%b\0%011o\0%011o\0" % (
-        name.encode().ljust(99, b"\0"),
-        b"0000444",
-        b"0000000",
-        b"0000000",
-        size,
-        0,
-    )
-    rest = b"0" + bytes(100) + b"ustar\x0000" + bytes(64) + bytes(16 + 167)
-    checksum = sum(fields) + sum(rest) + 8 * ord(" ")
-    return fields + b"%06o\0 " % checksum + rest
+    named, sized = name.encode(), b"%011o" % size
+    checksum = HEADER_SUM + sum(named) + sum(sized)
+    return b"".join((named.ljust(100, b"\0"), OWNER, sized, TIME, b"%06o\0 " % checksum, REST))
 
 
 def content_digest(index: int, picture: np.ndarray, text: bytes) -> bytes:
     """SHA-256 of one sample: "[id,[H,W,C]]", a zero byte, the raw pixels, the JSON text (all labels and factors)."""
-    head = strict_json.dumps([index, list(picture.shape)]).encode()
-    return hashlib.sha256(head + b"\0" + picture.tobytes() + text).digest()
+    height, width, channels = picture.shape
+    digest = hashlib.sha256(b"[%d,[%d,%d,%d]]\0" % (index, height, width, channels))
+    digest.update(np.ascontiguousarray(picture))
+    digest.update(text)
+    return digest.digest()
 
 
 def record_text(sample: Sample) -> bytes:
@@ -99,10 +101,9 @@ def write_shard(path: Path, samples: Iterable[Sample], features: dict[str, Featu
 
             for sample in samples:
                 text = record_text(sample)
-                for ending, body in (("png", png.encode(sample.picture)), ("json", text)):
-                    put(member_header(member_name(sample.index, ending), len(body)) + body + bytes(-len(body) % BLOCK))
+                put(members(sample.index, png.encode(sample.picture), text))
                 digests.append(content_digest(sample.index, sample.picture, text))
-                count_labels(result.class_counts, sample.labels, f"{path}: sample {sample.index}")
+                count_labels(result.class_counts, sample.labels, f"{path}: sample", sample.index)
             put(END + bytes(-(result.bytes + len(END)) % RECORD))
             file.flush()
             os.fsync(file.fileno())
@@ -116,7 +117,17 @@ def write_shard(path: Path, samples: Iterable[Sample], features: dict[str, Featu
     return result
 
 
-def count_labels(class_counts: dict[str, list[int]], labels: dict, what: str) -> None:
+def members(index: int, picture: bytes, record: bytes) -> bytes:
+    """A sample's two files with their headers, each filled up to whole blocks."""
+    return b"".join(
+        (
+            member_header(f"{index:08d}.png", len(picture)), picture, PADDING[-len(picture) % BLOCK],
+            member_header(f"{index:08d}.json", len(record)), record, PADDING[-len(record) % BLOCK],
+        )
+    )  # fmt: skip
+
+
+def count_labels(class_counts: dict[str, list[int]], labels: dict, what: str, index: int) -> None:
     """Add a sample's labels to the counts of each feature's classes, in place.
 
     Raises:
@@ -126,7 +137,7 @@ def count_labels(class_counts: dict[str, list[int]], labels: dict, what: str) ->
         value = labels.get(name)
         for one in value if isinstance(value, list) else [] if value is None else [value]:
             if type(one) is not int or not 0 <= one < len(counts):
-                raise UserError(f"{what}: the label {name} is {one!r}, its classes are 0..{len(counts) - 1}")
+                raise UserError(f"{what} {index}: the label {name} is {one!r}, its classes are 0..{len(counts) - 1}")
             counts[one] += 1
 
 

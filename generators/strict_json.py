@@ -4,6 +4,9 @@ import json
 
 from generators.dataset import UserError
 
+# Made once: json.dumps makes a new encoder at each call.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
 
 def dumps(value) -> str:
     """Canonical text: sorted keys, no spaces, ASCII only, no NaN or Infinity.
@@ -11,7 +14,7 @@ def dumps(value) -> str:
     >>> dumps({"b": [1, 2], "a": None})
     '{"a":null,"b":[1,2]}'
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def loads(text: str | bytes, what: str, floats: bool = False):
@@ -29,25 +32,32 @@ def loads(text: str | bytes, what: str, floats: bool = False):
     {'a': 1}
     """
 
-    def unique(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = sorted({key for key in keys if keys.count(key) > 1})
-        if repeated:
-            raise ValueError(f"the key {repeated[0]!r} stands twice")
-        return dict(pairs)
-
-    def refuse(token):
-        raise ValueError(f"{token} is not allowed")
-
-    def finite(token):
-        return float(token) if abs(float(token)) < float("inf") else refuse(token)
-
     try:
-        return json.loads(
-            text, object_pairs_hook=unique, parse_constant=refuse, parse_float=finite if floats else refuse
-        )
+        return (_WITH_FLOATS if floats else _WITHOUT).decode(text.decode() if isinstance(text, bytes) else text)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{what}: not valid JSON ({error}); restore the file or make it anew") from None
+
+
+def _unique(pairs):
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {sorted({key for key in keys if keys.count(key) > 1})[0]!r} stands twice")
+    return found
+
+
+def _refuse(token):
+    raise ValueError(f"{token} is not allowed")
+
+
+def _finite(token):
+    return float(token) if abs(float(token)) < float("inf") else _refuse(token)
+
+
+_WITH_FLOATS, _WITHOUT = (
+    json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_float=parse)
+    for parse in (_finite, _refuse)
+)
 
 
 def faults(value, keys: dict, what: str) -> list[str]:

@@ -39,7 +39,7 @@ def verify(folder: str | Path, progress: Callable[[int, int], None] | None = Non
                     if record["id"] != next_index + len(digests):
                         raise UserError(f"{folder / entry['name']}: sample {record['id']} stands out of order")
                     digests.append(digest)
-                    shards.count_labels(counts, record["labels"], f"{folder / entry['name']}: sample {record['id']}")
+                    shards.count_labels(counts, record["labels"], f"{folder / entry['name']}: sample", record["id"])
                 if hashlib.sha256(b"".join(digests)).hexdigest() != entry["content_digest"]:
                     raise UserError(f"{folder / entry['name']}: its samples are not those of the manifest")
                 content.update(b"".join(digests))

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from generators import catalog, manifest, options, strict_json
-from generators.dataset import UserError
+from generators.dataset import UserError, is_source
 from suppression_bench import settings
 from suppression_bench.evaluation import probe
 
@@ -153,7 +153,7 @@ def make_cells(
         spec["strength"] = None
     names = [settings.full_name(name, known, origin.what) for name in dict.fromkeys(origin.varied)]
     # The strength has a column of its own, and so has a source (whose path is nobody's business).
-    hidden = [f"data.{name}" for name in getattr(targets.dataset, "source_options", ())]
+    hidden = [name for name in names if is_source(name)]
     hidden += [f"data.{spec['strength']['key']}"] if spec["strength"] else []
     spec["varied"] = {name: values[name] for name in names if name in values and name not in hidden}
     source = None if fixed else (dataset, own)

@@ -1,6 +1,5 @@
 """MultiDigits: several digits on one canvas, many of one size or a few of several sizes (Chen, Luo & Li, 2021)."""
 
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -8,24 +7,26 @@ import numpy as np
 from generators import canvas as drawing
 from generators import sources
 from generators.dataset import Dataset, Feature, UserError
-from generators.randomness import below, permutation, random_words
+from generators.randomness import below, permutation, shuffled
 
 # One constant per decision: never renumber, a later decision takes the next number.
-DIGIT, PLACE, PROBE_ORDER = 0, 1, 2
+DIGIT, PLACE, PROBE_ORDER, CLASS = 0, 1, 2, 3
 
 
 class MultiDigits(Dataset):
     """Digits that compete by their number (`count`) or by their size (`sizes`) on a black canvas.
 
-    Reference: Chen, Luo & Li (NeurIPS 2021), section 3.1, Tables 3 and 4. Digits are drawn with repetition,
-    lie fully inside the canvas, and add up where they overlap (saturating at 255). The probe splits hold
-    exactly one digit per canvas, placed like in pretraining; each digit of the source is used once before any
-    is used again, train digits for `probe-train`, test digits for `probe-test`.
+    Reference: Chen, Luo & Li (NeurIPS 2021), section 3.1, Tables 3 and 4. Digits lie fully inside the canvas, and add
+    up where they overlap (saturating at 255). The probe splits hold exactly one digit per canvas, placed like in
+    pretraining; each digit of the source is used once before any is used again, train digits for `probe-train`,
+    test digits for `probe-test`.
 
     Arguments:
         count: number of 28-pixel digits per canvas (default 2, unless sizes are given).
         sizes: one digit of each of these sides in pixels, e.g. 20 80 (instead of count).
         placement: random (anywhere) or grid (28-pixel cells, no two digits in one cell; needs count).
+        distinct: what never occurs twice on a `pretrain` canvas: none (digits are drawn with repetition), instances (of
+            the source) or classes.
         canvas: side of the square canvas in pixels.
         train: number of `pretrain` samples.
         probe_train: samples of each probe's train split (default: each train digit of the source once).
@@ -37,7 +38,7 @@ class MultiDigits(Dataset):
     """
 
     version = 1
-    source_options = ("digit_source",)
+    later_options = ("distinct",)
     targets = ["digits"]
     recipe = "multidigits"
 
@@ -47,6 +48,7 @@ class MultiDigits(Dataset):
         count: int | None = None,
         sizes: list[int] | None = None,
         placement: Literal["random", "grid"] = "random",
+        distinct: Literal["none", "instances", "classes"] = "none",
         canvas: int = 112,
         train: int = 60_000,
         probe_train: int | None = None,
@@ -55,11 +57,20 @@ class MultiDigits(Dataset):
     ):
         count = 2 if count is None and not sizes else count
         _check(count, sizes, placement, canvas, dict(train=train, probe_train=probe_train, probe_test=probe_test))
-        self.canvas, self.placement = canvas, placement
+        self.canvas, self.placement, self.distinct = canvas, placement, distinct
         self.strength = "sizes" if sizes else "count"
         self.sizes = list(sizes) if sizes else [sources.DIGIT_SIDE] * count
         self.digits = sources.digits(digit_source)
+        most = {"instances": self.digits.count("train"), "classes": sources.DIGIT_CLASSES}.get(
+            distinct, len(self.sizes)
+        )
+        if len(self.sizes) > most:
+            raise UserError(
+                f"multidigits: --distinct {distinct} allows {most} digits per canvas, got {len(self.sizes)}"
+            )
+        self._of_class = [np.flatnonzero(self.digits.labels["train"] == one) for one in range(sources.DIGIT_CLASSES)]
         self.sources = {"digits": self.digits}
+        self._classes = {part: column.tolist() for part, column in self.digits.labels.items()}
         self.picture_shape = (canvas, canvas, 1)
         digit = Feature(classes=sources.DIGIT_CLASSES)
         # Probed features: "digit" where all digits have one size by construction, else one feature per size.
@@ -80,10 +91,10 @@ class MultiDigits(Dataset):
         available = self.digits.count(part)
         if probe:
             turn, place = divmod(index, available)
-            chosen = [int(_order(stream.key.tobytes(), turn, available)[place])]
+            chosen = [int(shuffled(stream.key.tobytes(), PROBE_ORDER, turn, available)[place])]
         else:
-            chosen = stream.below(DIGIT, available, len(sides)).tolist()
-        classes = self.digits.labels[part][chosen].tolist()
+            chosen = self._choose(stream, available, len(sides))
+        classes = [self._classes[part][source] for source in chosen]
         labels = {"digits": classes}
         for feature, side in self.probe_sizes.items():
             if sides.count(side) == 1:  # with two digits of one size "the" digit of that size does not exist
@@ -91,14 +102,32 @@ class MultiDigits(Dataset):
         tops, lefts = self._places(stream, sides)
         return labels, {"part": part, "source": chosen, "size": sides, "top": tops, "left": lefts}
 
+    def _choose(self, stream, available: int, wanted: int) -> list[int]:
+        if self.distinct == "none":
+            return stream.below(DIGIT, available, wanted).tolist()
+        if self.distinct == "instances":  # the n-th of those that are left, the last one taking the place of the drawn
+            moved: dict[int, int] = {}
+            found = []
+            for position, pick in enumerate(
+                stream.below(DIGIT, tuple(range(available, available - wanted, -1)), wanted)
+            ):
+                last = available - 1 - position
+                found.append(moved.get(int(pick), int(pick)))
+                moved[int(pick)] = moved.get(last, last)
+            return found
+        classes = permutation(stream.words(CLASS, sources.DIGIT_CLASSES))[:wanted].tolist()
+        picks = stream.words(DIGIT, wanted)
+        of_class = [self._of_class[one] for one in classes]
+        return [int(own[below(word, len(own))]) for own, word in zip(of_class, picks, strict=True)]
+
     def _places(self, stream, sides) -> tuple[list[int], list[int]]:
         if self.placement == "grid":
             across = self.canvas // sources.DIGIT_SIDE
             cells = permutation(stream.words(PLACE, across * across))[: len(sides)]
             return (cells // across * sources.DIGIT_SIDE).tolist(), (cells % across * sources.DIGIT_SIDE).tolist()
-        room = np.array([self.canvas - side + 1 for side in sides for _ in range(2)])
-        places = below(stream.words(PLACE, len(room)), room)
-        return places[0::2].tolist(), places[1::2].tolist()
+        room = tuple(self.canvas - side + 1 for side in sides for _ in range(2))
+        places = stream.below(PLACE, room, len(room)).tolist()
+        return places[0::2], places[1::2]
 
     def render(self, labels, factors, stream) -> np.ndarray:
         canvas = np.zeros((self.canvas, self.canvas), dtype=np.uint8)
@@ -135,10 +164,3 @@ def _check(count, sizes, placement, canvas, numbers) -> None:
             faults.append(f"--{name.replace('_', '-')} {number}: at least 1")
     if faults:
         raise UserError("multidigits: " + "; ".join(faults))
-
-
-@lru_cache(maxsize=16)
-def _order(key: bytes, turn: int, count: int) -> np.ndarray:
-    # The turn-th shuffle of a split's source digits, so that a probe split of any length is as even as can be.
-    words = random_words(np.frombuffer(key, dtype=np.uint64), PROBE_ORDER, 0, turn, count=count)
-    return permutation(words)

@@ -2,57 +2,91 @@
 
 import numpy as np
 
-from generators import sources
+from generators import canvas, sources
 from generators.dataset import ConstantChannels, Dataset, Feature, UserError
+from generators.image_source import LARGE_SIDE, images, recipe_for
 
 # One constant per decision: never renumber, a later decision takes the next number.
 CODE = 0
 BITS = 32
 LARGE = 10_000  # samples that the notebook's 600 steps of 1000 are meant for
+DIGITS = "optdigits"  # where neither source is named
 
 
 class RandBit(Dataset):
-    """Digits with a random 32-bit code each; whoever reads the data chooses how many bits compete.
+    """Digits or natural pictures with a random 32-bit code each; the reader chooses how many bits compete.
 
     Reference: Chen, Luo & Li (NeurIPS 2021), section 3.3 and Fig. 7. The paper appends the n binary digits of a
     random integer to a picture as n constant channels, the same in both augmented views. Here each sample stores
     one 32-bit integer (label `code`), and bit i is (code >> i) & 1, so that one dataset serves every n up to 32.
-    The code belongs to the sample: it is the same in every epoch.
+    The code belongs to the sample: it is the same in every epoch. The other feature is the picture's class, `digit`
+    or `image`. A limited number takes the first digits, or pictures evenly over a source that is sorted by class.
 
     Arguments:
-        digit_source: optdigits, mnist:DIR or mnist.
-        train: number of `pretrain` samples, the first ones of the source's train split (default: all).
-        test: number of `probe-test` samples, the first ones of the source's test split (default: all).
+        digit_source: optdigits (the default), mnist:DIR or mnist.
+        image_source: instead of digits: leaves, folder:DIR or cifar10:DIR.
+        image_size: side in pixels (default: the source's own; 224 for a folder).
+        train: number of `pretrain` samples (default: all of the source's train split).
+        test: number of `probe-test` samples (default: all of the source's test split).
 
     >>> RandBit(train=3).splits
     {'pretrain': 3, 'probe-test': 450}
     """
 
     version = 1
-    source_options = ("digit_source",)
-    features = {"digit": Feature(classes=sources.DIGIT_CLASSES)}
-    targets = ["digit", "code"]
-    probes = {"digit": ("pretrain", "probe-test"), "code": ("pretrain", "probe-test")}
     strength = "bits"
-    picture_shape = (sources.DIGIT_SIDE, sources.DIGIT_SIDE, 1)
     constant_channels = ConstantChannels(label="code", max=BITS)
+    later_options = ("image_source", "image_size")
 
-    def __init__(self, *, digit_source: str = "optdigits", train: int | None = None, test: int | None = None):
-        self.digits = sources.digits(digit_source)
-        self.sources = {"digits": self.digits}
-        self.recipe = "randbit" if self.digits.count("train") >= LARGE else "randbit-small"
+    def __init__(
+        self,
+        *,
+        digit_source: str | None = None,
+        image_source: str | None = None,
+        image_size: int | None = None,
+        train: int | None = None,
+        test: int | None = None,
+    ):
+        if digit_source is not None and image_source is not None:
+            raise UserError("randbit: --digit-source and --image-source exclude each other; give one of them")
+        if image_source is not None:
+            self.source, role = images(image_source), "image"
+            own, channels, classes = self.source.side or LARGE_SIDE, 3, len(self.source.classes)
+        else:
+            self.settled = {"digit_source": DIGITS if digit_source is None else digit_source}
+            self.source, role = sources.digits(self.settled["digit_source"]), "digit"
+            own, channels, classes = sources.DIGIT_SIDE, 1, sources.DIGIT_CLASSES
+        self.feature, self.side = role, own if image_size is None else image_size
+        if not 8 <= self.side <= 1024:
+            raise UserError(f"--image-size {image_size}: from 8 to 1024 pixels")
+        self.sources = {f"{role}s": self.source}
+        self.picture_shape = (self.side, self.side, channels)
+        self.features = {role: Feature(classes)}
+        self.targets = [role, "code"]
+        self.probes = dict.fromkeys(self.targets, ("pretrain", "probe-test"))
         self.splits = {"pretrain": self._count("train", train), "probe-test": self._count("test", test)}
+        if image_source is not None:
+            self.recipe = recipe_for(self.source)
+        else:
+            self.recipe = "randbit" if self.source.count("train") >= LARGE else "randbit-small"
 
     def _count(self, part: str, wanted: int | None) -> int:
-        available = self.digits.count(part)
+        available = self.source.count(part)
         if wanted is not None and not 1 <= wanted <= available:
-            raise UserError(f"--{part} {wanted}: randbit over {self.digits.name} has 1 to {available} {part} samples")
+            raise UserError(f"--{part} {wanted}: randbit over {self.source.name} has 1 to {available} {part} samples")
         return available if wanted is None else wanted
 
     def draw(self, split, index, stream):
         part = "train" if split == "pretrain" else "test"
         code = int(stream.below(CODE, 2**BITS, 1)[0])
-        return {"digit": int(self.digits.labels[part][index]), "code": code}, {"part": part, "source": index}
+        source = index if self.feature == "digit" else self.source.spread(part, self.splits[split], index)
+        return {self.feature: int(self.source.labels[part][source]), "code": code}, {"part": part, "source": source}
 
     def render(self, labels, factors, stream) -> np.ndarray:
-        return self.digits.pictures[factors["part"]][factors["source"]][:, :, None]
+        part, source = factors["part"], factors["source"]
+        if self.feature == "image":
+            return self.source.picture(part, source, self.side)
+        picture = self.source.pictures[part][source]
+        return (picture if self.side == sources.DIGIT_SIDE else canvas.resize(picture, self.side, self.side))[
+            :, :, None
+        ]

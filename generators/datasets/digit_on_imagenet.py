@@ -1,0 +1,126 @@
+"""DigitOnImageNet: one digit over a natural picture, the number of different digits as the knob (Chen, Luo & Li, 2021)."""
+
+from typing import Literal
+
+import numpy as np
+
+from generators import canvas, sources
+from generators.dataset import Dataset, Feature, UserError
+from generators.image_source import LARGE_SIDE, images, recipe_for
+from generators.randomness import shuffled
+
+# One constant per decision: never renumber, a later decision takes the next number.
+DIGIT, PROBE_ORDER = 0, 1
+PLACES = (0.15, 0.45, 0.75)  # top-left corners on both axes, as shares of the side
+
+
+class DigitOnImageNet(Dataset):
+    """Natural pictures with one digit laid over them at nine places; image class and digit class compete.
+
+    Reference: Chen, Luo & Li (NeurIPS 2021), section 3.2 and Fig. 6, and the authors' notebook. The same digit stands
+    at nine fixed places, so that every crop shows one; at 224 pixels it is 28 pixels large and its corners lie at
+    33, 100 and 168; other sides scale both. The knob is the number of *different* digits in `pretrain`: the first k of
+    the source's train digits, in file order. `probe-train` (the same pictures) and `probe-test` (the test pictures)
+    show every digit of the source's train and test split whatever k is, so that the probes measure the encoder, not k.
+
+    Arguments:
+        image_source: leaves, folder:DIR (of ImageNet, say) or cifar10:DIR.
+        digit_source: optdigits, mnist:DIR or mnist.
+        unique_digits: how many different train digits `pretrain` shows (default: all).
+        image_size: side in pixels; pictures are resized to a square whatever their aspect.
+        blend: max (the brighter of picture and digit, as in the notebook) or add (the paper's sum, saturating).
+        digits: fixed (picture i shows digit i modulo k, always) or redraw (each sample's digit is drawn at random).
+        rounds: with redraw, how often each picture occurs in `pretrain`, each time with another draw; the notebook
+            redraws at every reading, which files can only offer so often.
+        probe_on: probe-train, or pretrain for the literal reading: probes are then fitted on the k digits alone, and
+            digit classes that do not occur among them are reported.
+        train: number of train pictures, evenly over the source (default: all).
+        test: number of test pictures, evenly over the source (default: all).
+        probe_train: number of `probe-train` pictures, evenly over the source (default: as `train`).
+
+    >>> DigitOnImageNet(unique_digits=16, train=100, image_size=64).splits["pretrain"]
+    100
+    """
+
+    version = 1
+    strength = "unique_digits"
+    targets = ["image", "digit"]
+
+    def __init__(
+        self,
+        *,
+        image_source: str = "leaves",
+        digit_source: str = "optdigits",
+        unique_digits: int | None = None,
+        image_size: int = LARGE_SIDE,
+        blend: Literal["max", "add"] = "max",
+        digits: Literal["fixed", "redraw"] = "fixed",
+        rounds: int = 1,
+        probe_on: Literal["probe-train", "pretrain"] = "probe-train",
+        train: int | None = None,
+        test: int | None = None,
+        probe_train: int | None = None,
+    ):
+        self.digits, self.images = sources.digits(digit_source), images(image_source)
+        available = {part: self.images.count(part) for part in ("train", "test")}
+        _check(
+            image_size, digits, rounds, (unique_digits, self.digits), probe_on == "pretrain" and probe_train is not None,
+            {"train": (train, available["train"]), "test": (test, available["test"]),
+             "probe-train": (probe_train, available["train"])},
+        )  # fmt: skip
+        self.side, self.blend, self.redraw = image_size, blend, digits == "redraw"
+        self.unique_digits = self.digits.count("train") if unique_digits is None else unique_digits
+        self.digit_side = round(sources.DIGIT_SIDE * image_size / LARGE_SIDE)
+        self.corners = [int(image_size * share) for share in PLACES]
+        self.recipe = recipe_for(self.images)
+        self.sources = {"images": self.images, "digits": self.digits}
+        self.picture_shape = (image_size, image_size, 3)
+        self.features = {"image": Feature(len(self.images.classes)), "digit": Feature(sources.DIGIT_CLASSES)}
+        train, test = train or available["train"], test or available["test"]
+        self.pictures = {"pretrain": train, "probe-train": probe_train or train, "probe-test": test}
+        self.splits = {**self.pictures, "pretrain": train * rounds}
+        if probe_on == "pretrain":
+            del self.splits["probe-train"]
+        self.probes = dict.fromkeys(self.features, (probe_on, "probe-test"))
+
+    def draw(self, split, index, stream):
+        part = "test" if split == "probe-test" else "train"
+        picture = self.images.spread(part, self.pictures[split], index % self.pictures[split])
+        if split != "pretrain":
+            turn, place = divmod(index, self.digits.count(part))
+            digit = int(shuffled(stream.key.tobytes(), PROBE_ORDER, turn, self.digits.count(part))[place])
+        elif self.redraw:
+            digit = int(stream.below(DIGIT, self.unique_digits, 1)[0])
+        else:
+            digit = index % self.unique_digits
+        labels = {"image": int(self.images.labels[part][picture]), "digit": int(self.digits.labels[part][digit])}
+        return labels, {"part": part, "picture": picture, "source": digit}
+
+    def render(self, labels, factors, stream) -> np.ndarray:
+        picture = self.images.picture(factors["part"], factors["picture"], self.side)
+        digit = self.digits.pictures[factors["part"]][factors["source"]]
+        if self.digit_side != sources.DIGIT_SIDE:
+            digit = canvas.resize(digit, self.digit_side, self.digit_side)
+        lay = canvas.lay_over if self.blend == "max" else canvas.add
+        for top in self.corners:
+            for left in self.corners:
+                lay(picture, digit, top, left)
+        return picture
+
+
+def _check(image_size, digits, rounds, unique, idle, counts) -> None:
+    faults = []
+    if not 32 <= image_size <= 1024:
+        faults.append(f"--image-size {image_size}: from 32 to 1024 pixels")
+    wanted, source = unique
+    if wanted is not None and not 1 <= wanted <= source.count("train"):
+        faults.append(f"--unique-digits {wanted}: {source.name} has 1 to {source.count('train')} train digits")
+    if rounds < 1 or (rounds > 1 and digits == "fixed"):
+        faults.append(f"--rounds {rounds}: at least 1, and more than 1 only with --digits redraw")
+    if idle:
+        faults.append("--probe-train goes with --probe-on probe-train; with pretrain there is no such split")
+    for name, (number, available) in counts.items():
+        if number is not None and not 1 <= number <= available:
+            faults.append(f"--{name} {number}: the image source has 1 to {available} such pictures")
+    if faults:
+        raise UserError("digit-on-imagenet: " + "; ".join(faults))
