@@ -12,6 +12,7 @@ from torch import Tensor
 
 from generators import manifest as manifests
 from generators import shards
+from generators.checked import check_folder
 from generators.dataset import UserError
 from generators.sources import data_root
 from suppression_bench.method import Target
@@ -61,10 +62,8 @@ class Data:
         return self.picture_shape[2] + self.bits
 
     def check(self) -> None:
-        """Every shard's size and SHA-256 against the manifest."""
-        for split in self.manifest["splits"].values():
-            for entry in split["shards"]:
-                shards.check_shard(self.folder, entry)
+        """Every shard's size and SHA-256 against the manifest, remembered until a file changes."""
+        check_folder(self.folder, self.manifest)
 
     def samples(self, split: str, device: torch.device | str = "cpu") -> Samples:
         """A split's pictures and bits on a device."""
