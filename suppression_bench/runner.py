@@ -44,8 +44,8 @@ def prepare(found: list[Cell], workers: int, say: Callable[[str], None]) -> None
             what = manifest.identity(dataset, seed)
             folder = data_root() / "datasets" / f"{dataset.name}-{_short(what)}"
             if not (folder / manifest.NAME).exists():
-                say(f"generating {dataset.name} ({sum(dataset.splits.values())} samples) into {folder}")
-            made = build.build(dataset, folder, seed=seed, workers=workers, reference=name)
+                say(f"generating {dataset.name} ({sum(dataset.splits.values())} samples)")
+            made = build.build(dataset, folder, seed=seed, workers=workers, reference=name, say=say)
             folders[key] = {"folder": str(folder), "manifest": made}
         entry = folders[key]
         cell.spec["data"] = {**data_facts(entry["manifest"]), "bits": cell.spec["data"]["bits"]}

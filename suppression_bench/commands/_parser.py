@@ -11,8 +11,10 @@ from pathlib import Path
 import yaml
 from jsonargparse import ArgumentParser
 
-from generators import options
-from generators.dataset import UserError
+from generators import catalog, options, spec_file
+from generators.dataset import Dataset, UserError
+
+DATASETS = "generators.datasets"
 
 
 class Parser(ArgumentParser):
@@ -52,6 +54,28 @@ class Parser(ArgumentParser):
             text = f"--{flag.replace('_', '-')} must be {kind}, got {value!r}"
         raise UserError(f"{self.prog}: {text}; see {self.prog} --help")
 
+    def require_positive(self, flags, *names: str) -> None:
+        """Refuse numbers below 1.
+
+        Raises:
+            UserError: such a number.
+        """
+        for name in names:
+            if getattr(flags, name) < 1:
+                raise UserError(
+                    f"{self.prog}: --{name.replace('_', '-')} must be at least 1, got {getattr(flags, name)}"
+                )
+
+    def refuse(self, flags, names: tuple[str, ...], why: str) -> None:
+        """Refuse flags that do not go with the others.
+
+        Raises:
+            UserError: one of them was given.
+        """
+        for name in names:
+            if getattr(flags, name) is not None:
+                raise UserError(f"{self.prog}: --{name.replace('_', '-')} {why}")
+
     def add_options(self, target: Callable) -> None:
         """One flag per option of a plug-in's signature, its help from the docstring.
 
@@ -63,10 +87,51 @@ class Parser(ArgumentParser):
             many = "list" in str(parameter.annotation)
             default = "" if parameter.default is None else f" (default: {parameter.default})"
             words = {"nargs": "+"} if many else {}
-            group.add_argument(
-                f"--{name.replace('_', '-')}", type=str, default=None, metavar=name.upper(),
-                help=texts.get(name, "") + default, **words,
-            )  # fmt: skip
+            try:
+                group.add_argument(
+                    f"--{name.replace('_', '-')}", type=str, default=None, metavar=name.upper(),
+                    help=texts.get(name, "") + default, **words,
+                )  # fmt: skip
+            except argparse.ArgumentError:
+                raise UserError(
+                    f"{target.name}: the option {name!r} is called like a flag of `{self.prog}`; rename it"
+                ) from None
+
+
+def read_spec(arguments: list[str]) -> spec_file.Spec:
+    """The dataset that a command's first argument names: directly, by a .py file, or through a .yaml spec.
+
+    Raises:
+        UserError: a spec with faults, or a flag in its place.
+    """
+    first = arguments[0] if arguments else ""
+    if first.startswith("-"):
+        if set(arguments) & {"-h", "--help"}:
+            return spec_file.Spec("")
+        raise UserError(f"{first} stands before the dataset; its name comes first, as in `randbit {first} ...`")
+    return spec_file.read(first) if spec_file.is_spec(first) else spec_file.Spec(first)
+
+
+def add_dataset(parser: Parser, spec: spec_file.Spec, text: str) -> None:
+    """The first argument, and the options of the dataset that it names.
+
+    Raises:
+        UserError: unknown dataset ("did you mean").
+    """
+    listed = "; ".join(f"{name} - {catalog.summary(DATASETS, name).rstrip('.')}" for name in catalog.names(DATASETS))
+    parser.description += (
+        f" Datasets: {listed}. `bench {parser.prog.split()[-1]} NAME --help` shows a dataset's options."
+    )
+    parser.add_argument("dataset", type=str, help=text)
+    if spec.dataset:
+        parser.add_options(catalog.load_class(DATASETS, spec.dataset, Dataset))
+
+
+def dataset_options(flags, spec: spec_file.Spec) -> dict:
+    """The dataset's options: those of the flags over those of the spec file."""
+    known = options.parameters(catalog.load_class(DATASETS, spec.dataset, Dataset)) if spec.dataset else {}
+    given = {name: getattr(flags, name) for name in known if getattr(flags, name, None) is not None}
+    return {**{name.replace("-", "_"): value for name, value in spec.options.items()}, **given}
 
 
 def argument_texts(target: Callable) -> dict[str, str]:

@@ -1,48 +1,47 @@
-"""Write a dataset as webdataset shards with a manifest: bench generate DATASET --out DIR."""
+"""Write a dataset as webdataset shards with a manifest: bench generate DATASET|SPEC.yaml --out DIR."""
 
-from generators import build, catalog
-from generators.dataset import Dataset, UserError
-from suppression_bench.commands._parser import Bar, Parser, set_data_root
-
-PACKAGE = "generators.datasets"
+from generators import build, catalog, registry, spec_file
+from generators.dataset import UserError
+from suppression_bench.commands._parser import Bar, Parser, add_dataset, dataset_options, read_spec, set_data_root
 
 
 def run(arguments: list[str]) -> int:
-    """Generate, with the dataset's own options as flags."""
-    name = arguments[0] if arguments and not arguments[0].startswith("-") else None
-    about = "Datasets: " + "; ".join(f"{n} - {catalog.summary(PACKAGE, n)}" for n in catalog.names(PACKAGE))
-    about += " Or the path of a .py file with one dataset."
-    parser = Parser("generate", about)
-    parser.add_argument("dataset", type=str, help="name of a dataset, or the path of a .py file")
+    """Generate, with the dataset's own options as flags; flags win over a spec file."""
+    parser = Parser("generate", "Write a dataset into a folder; stopped and started again, it goes on.")
+    spec = read_spec(arguments)
+    add_dataset(parser, spec, "name of a dataset, the path of a .py file, or of a .yaml spec")
     parser.add_argument(
         "--out", type=str, default=None, help="folder to write into (new, empty or an unfinished build)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="names the draw")
+    parser.add_argument("--seed", type=int, default=None, help="names the draw (default: 0)")
     parser.add_argument("--workers", type=int, default=1, help="processes; the result is the same with any number")
-    parser.add_argument("--shard-size", type=int, default=build.SHARD_SIZE, help="samples per shard")
+    parser.add_argument("--shard-size", type=int, default=None, help=f"samples per shard (default: {build.SHARD_SIZE})")
     parser.add_argument("--data-root", type=str, default=None, help="where downloaded sources are kept")
-    cls = catalog.load_class(PACKAGE, name, Dataset) if name else None
-    if cls:
-        parser.add_options(cls)
+    parser.add_argument("--print-config", action="store_true", help="print the complete spec as YAML and write nothing")
     flags = parser.read(arguments)
-    if flags.out is None:
-        raise UserError("bench generate: --out is missing; name the folder to write into")
     set_data_root(flags.data_root)
-    known = {key: value for key, value in vars(flags).items() if value is not None}
-    own = {
-        key: known[key] for key in known if key not in ("dataset", "out", "seed", "workers", "shard_size", "data_root")
-    }
-    dataset = catalog.dataset(name, own)
+    seed = _first(flags.seed, spec.seed, 0)
+    shard_size = _first(flags.shard_size, spec.shard_size, build.SHARD_SIZE)
+    if flags.out is None and not flags.print_config:
+        raise UserError("bench generate: --out is missing; name the folder to write into")
+    dataset = catalog.dataset(spec.dataset, dataset_options(flags, spec))
+    if flags.print_config:
+        print(spec_file.write(dataset, spec.dataset, seed, shard_size), end="")
+        return 0
     bar = Bar(sum(dataset.splits.values()), "samples")
     try:
         made = build.build(
-            dataset, flags.out, seed=flags.seed, workers=flags.workers, shard_size=flags.shard_size,
-            reference=name, progress=bar.to,
+            dataset, flags.out, seed=seed, workers=flags.workers, shard_size=shard_size,
+            reference=spec.dataset, progress=bar.to, say=bar.say,
         )  # fmt: skip
     finally:
         bar.close()
     splits = ", ".join(f"{split} {entry['count']}" for split, entry in made["splits"].items())
     sources = ", ".join(source["name"] for source in made["sources"].values())
     print(f"{flags.out}: {made['dataset']}{' over ' + sources if sources else ''}; {splits}")
-    print(f"content digest {made['content_digest']}")
+    print(f"content digest {made['content_digest']} ({registry.describe(made['content_digest'])})")
     return 0
+
+
+def _first(*values):
+    return next(value for value in values if value is not None)

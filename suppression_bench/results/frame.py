@@ -6,14 +6,14 @@ from pathlib import Path
 import pandas
 
 from generators import strict_json
-from generators.dataset import UserError
+from generators.dataset import UserError, is_source
 from suppression_bench.results import record as records
 
 BITS = "bits"
-GROUP = ["dataset", "digits", "variant", "strength_name"]  # what one table or figure is about
+GROUP = ["dataset", "pictures", "variant", "strength_name"]  # what one table or figure is about
 KINDS = ["lbfgs", "online", "sgd"]
 COLUMNS = [
-    "dataset", "digits", "variant", "digest", "method", "setting", "encoder", "recipe", "strength_name", "strength",
+    "dataset", "pictures", "variant", "digest", "method", "setting", "encoder", "recipe", "strength_name", "strength",
     "seed", "status", "error", "probe", "layer", "feature", "accuracy", "train_accuracy", "n", "chance", "majority",
     "l2", "converged", "collapsed", "absent", "seconds", "steps", "device", "torch", "version", "commit", "id",
 ]  # fmt: skip
@@ -54,12 +54,12 @@ def _cell_fields(spec: dict) -> dict:
     strength = spec["strength"] or {"key": "", "value": None}
     data = spec["data"].get("options") or {}
     others = {
-        key: value for key, value in data.items() if key not in (strength["key"], "digit_source") and value is not None
+        key: value for key, value in data.items() if key != strength["key"] and not is_source(key) and value is not None
     }
     others |= {"seed": spec["data"]["seed"]} if spec["data"]["seed"] else {}
     return {
         "dataset": spec["data"]["dataset"],
-        "digits": data.get("digit_source", ""),
+        "pictures": "+".join(data[key] for key in sorted(data) if is_source(key) and data[key]),
         "variant": " ".join(f"{key}={_show(value)}" for key, value in others.items()),
         "digest": spec["data"].get("digest", ""),
         "method": spec["method"]["name"],

@@ -33,18 +33,18 @@ def pivot(frame: pandas.DataFrame, probe: str = "all") -> list[tuple[str, pandas
         found = found[found["probe"] == probe]
     tables = []
     for group, part in frame.groupby(GROUP, dropna=False, sort=False):
-        dataset, digits, variant, name = group
+        dataset, pictures, variant, name = group
         cells: dict[tuple, dict] = {}
         for row in found[(found[GROUP] == list(group)).all(axis=1)].itertuples():
             cells.setdefault((_title(row), row.probe, row.layer), {})[row.feature, row.strength] = _text(row)
         columns = sorted({key for entry in cells.values() for key in entry}, key=_column_order)
         _mark_absent(part, cells, columns)
-        _add_published(dataset, digits, cells, columns)
+        _add_published(dataset, pictures, cells, columns)
         rows = [
             {"method": title, "probe": kind, "layer": layer, **{_column(c, name): entry.get(c, "") for c in columns}}
             for (title, kind, layer), entry in sorted(cells.items(), key=lambda item: _row_order(item[0]))
         ]
-        over = f" over {digits}" * bool(digits) + f" ({variant})" * bool(variant)
+        over = f" over {pictures}" * bool(pictures) + f" ({variant})" * bool(variant)
         heading = f"{dataset}{over}: linear-probe top-1 % on the test split"
         tables.append((heading + (f", by {name}" if name else ""), pandas.DataFrame(rows)))
     return tables
@@ -96,10 +96,10 @@ def _mark_absent(part: pandas.DataFrame, cells: dict, columns: list) -> None:
                 entry[column] = f"{entry[column]}; {note}" if column in entry else note
 
 
-def _add_published(dataset, digits, cells: dict, columns: list) -> None:
+def _add_published(dataset, pictures, cells: dict, columns: list) -> None:
     # The papers' values stand under ours, for the same method, setting, probe and strengths.
     known = reference()
-    known = known[(known["dataset"] == dataset) & (known["digits"] == digits)]
+    known = known[(known["dataset"] == dataset) & (known["pictures"] == pictures)]
     for title, kind, layer in list(cells):
         if layer != "encoder":
             continue

@@ -1,0 +1,107 @@
+"""A dataset's spec as a YAML file: dataset, options, seed and shard size; read strictly, written complete."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from generators import catalog
+from generators.dataset import Dataset, UserError
+from generators.options import check_options, convert, did_you_mean
+
+ENDINGS = (".yaml", ".yml")
+KEYS = {"dataset": str, "seed": int, "shard_size": int, "options": dict}
+
+
+@dataclass
+class Spec:
+    """What to generate: a dataset by name or path, its options, and how it is cut into shards."""
+
+    dataset: str
+    options: dict = field(default_factory=dict)
+    seed: int | None = None
+    shard_size: int | None = None
+
+
+def is_spec(name: str) -> bool:
+    return name.endswith(ENDINGS)
+
+
+def read(path: str | Path) -> Spec:
+    """The spec of a YAML file; relative paths in it start from the working directory.
+
+    Raises:
+        UserError: no such file, no YAML, or every unknown key, missing key and wrong value at once.
+    """
+    import yaml
+
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(
+            f"{path}: no such file; `bench generate DATASET --print-config` prints one to start from"
+        ) from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); name a YAML file") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: no UTF-8, or a date that does not exist
+        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(content, dict):
+        raise UserError(
+            f"{path}: a spec is a file of names and values (dataset, options, seed), got {type(content).__name__}"
+        )
+    faults = [
+        f"unknown key {key!r}, {did_you_mean(str(key), KEYS)}" + _belongs(key, content)
+        for key in content
+        if key not in KEYS
+    ]
+    if content.get("dataset") is None:
+        faults.append("the key 'dataset' is missing: a dataset's name or the path of its .py file")
+    values = {}
+    for key, kind in KEYS.items():
+        if content.get(key) is None:
+            continue
+        try:
+            values[key] = convert(content[key], kind) if kind in (str, int) else _options(content[key])
+        except ValueError:
+            words = {str: "a text", int: "an integer", dict: "names and values"}[kind]
+            faults.append(f"{key} must be {words}, got {content[key]!r}")
+    faults += _option_faults(values)
+    if faults:
+        raise UserError("\n".join(f"{path}: {fault}" for fault in faults))
+    return Spec(**values)
+
+
+def _options(value) -> dict:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise ValueError
+    return value
+
+
+def _belongs(key, content: dict) -> str:
+    # The likeliest slip: an option written beside `options` instead of below it.
+    try:
+        cls = catalog.load_class("generators.datasets", str(content.get("dataset")), Dataset)
+    except UserError:
+        return ""
+    known = check_options(cls, {key: content[key]}, cls.name)[1]
+    return "" if any("unknown option" in fault for fault in known) else "; it is an option: write it below `options:`"
+
+
+def _option_faults(values: dict) -> list[str]:
+    if "dataset" not in values:
+        return []
+    try:
+        cls = catalog.load_class("generators.datasets", values["dataset"], Dataset)
+    except UserError as error:
+        return [str(error)]
+    return check_options(cls, values.get("options", {}), cls.name)[1]
+
+
+def write(dataset: Dataset, reference: str, seed: int, shard_size: int) -> str:
+    """A complete spec as YAML, every option with its value, that `read` takes back.
+
+    >>> print(write(catalog.dataset("randbit", {"train": 5}), "randbit", 0, 2000).splitlines()[0])
+    dataset: randbit
+    """
+    import yaml
+
+    content = {"dataset": reference, "seed": seed, "shard_size": shard_size, "options": dict(dataset.options)}
+    return yaml.safe_dump(content, sort_keys=False)
