@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits
+
 from generators import catalog, estimate, executor, journal, manifest, strict_json
 from generators.dataset import Dataset, UserError
 from generators.shards import ShardResult, write_shard
@@ -101,7 +103,9 @@ def make_shard(plan: Plan, note: Callable) -> ShardResult:
     """Draw, render and write one shard; runs in any process."""
     dataset = _dataset(plan.dataset, strict_json.dumps(plan.options))
     samples = dataset.samples(plan.split, plan.start, plan.stop, plan.seed)
-    return write_shard(Path(plan.path), samples, dataset.features)
+    # The matrices of a resize are small: threads would only fight with the other workers' over the cores.
+    with threadpool_limits(1):
+        return write_shard(Path(plan.path), samples, dataset.features)
 
 
 _made: dict = {}
