@@ -15,6 +15,7 @@ from generators.shards import ShardResult, write_shard
 
 SHARD_SIZE = 2000
 MARGIN = 1.1
+MOST = 10**8  # samples of a split: their names have eight digits
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,12 @@ def _make_room(dataset: Dataset, out: Path, seed: int, shard_size: int, say: Cal
     foreign = [path.name for path in there if not _ours(path.name, dataset)]
     if foreign:
         raise UserError(f"{out} holds other files ({', '.join(sorted(foreign)[:3])}); choose an empty or new folder")
+    large = [f"{name} {count}" for name, count in dataset.splits.items() if count > MOST]
+    if large:
+        raise UserError(f"{dataset.name}: {', '.join(large)}: a split holds at most {MOST} samples; make several seeds")
+    expected = estimate.expected_bytes(dataset, seed)
     make_folder(out)
-    expected, free, held = estimate.expected_bytes(dataset, seed), shutil.disk_usage(out).free, 0
+    free, held = shutil.disk_usage(out).free, 0
     for path in there:  # a restart has part of it already
         with contextlib.suppress(FileNotFoundError):
             held += path.stat().st_size

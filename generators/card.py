@@ -9,7 +9,7 @@ from generators import registry
 from generators.dataset import UserError
 from generators.opened import Opened
 
-LARGEST = 12  # classes on each side of a joint table; larger ones are summed up in a line
+LARGEST, LONGEST = 12, 100  # classes across and down a joint table; larger ones are summed up in a line
 
 
 def card(opened: Opened, picture: str | None = None) -> str:
@@ -153,7 +153,7 @@ def _crossed(one: str, other: str, counts: np.ndarray) -> str:
         f"{one} x {other}: {counts.min()} to {counts.max()} samples per pair of classes, {int((counts == 0).sum())} pairs "
         f"do not occur; {_strength(association(counts))}."
     )
-    if max(counts.shape) > LARGEST and min(counts.shape) > LARGEST:
+    if min(counts.shape) > LARGEST or max(counts.shape) > LONGEST:
         return line
     if counts.shape[1] > LARGEST:  # the longer side goes down
         one, other, counts = other, one, counts.T

@@ -133,6 +133,15 @@ def dataset(name: str, options: dict) -> Dataset:
     resolved, faults = check_options(cls, options, cls.name)
     if faults:
         raise UserError("; ".join(faults))
-    made = cls(**resolved)
+    try:
+        made = cls(**resolved)
+    except (UserError, OSError):
+        raise
+    except Exception as error:
+        if not is_path(name):
+            raise
+        raise UserError(
+            f"{name}: the constructor of {cls.__name__} failed ({type(error).__name__}: {error})"
+        ) from error
     made.options = {**resolved, **made.settled}
     return made

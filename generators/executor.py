@@ -67,12 +67,15 @@ def _serve(function, pipe) -> None:
     while True:
         try:
             position, spec = pipe.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             return
         outcome = _call(function, position, spec, lambda message, at=position: pipe.send((at, message)))
         if outcome.error is not None and not isinstance(outcome.error, (UserError, OSError)):
             outcome.error = RuntimeError(f"{type(outcome.error).__name__}: {outcome.error}")  # always picklable
-        pipe.send(outcome)
+        try:
+            pipe.send(outcome)
+        except ConnectionError:  # the parent was stopped meanwhile; nobody waits for the answer
+            return
 
 
 class _Worker:

@@ -3,9 +3,10 @@
 import hashlib
 import os
 import platform
+import zlib
 from pathlib import Path
 
-from generators import png, shards, strict_json
+from generators import shards, strict_json
 from generators.dataset import Dataset, UserError, is_source
 from generators.options import parameters
 
@@ -19,7 +20,7 @@ KEYS = {
 }  # fmt: skip
 # Not part of a dataset's identity: how it is used, how it is cut up, where it was made.
 DESCRIPTIVE = ("recipe", "strength", "splits", "content_digest", "environment")
-SOURCE_KEYS = {"name": str, "digest": str, "licence": str, "classes": list}
+SOURCE_KEYS = {"name": str, "digest": str, "licence": str}
 SPLIT_KEYS = {"count": int, "class_counts": dict, "content_digest": str, "shards": list}
 SHARD_KEYS = {"name": str, "bytes": int, "sha256": str, "count": int, "content_digest": str}
 
@@ -100,7 +101,8 @@ def environment() -> dict:
 
     return {
         "python": platform.python_version(), "numpy": numpy.__version__, "pillow": PIL.__version__,
-        "jpeg": PIL.features.version("jpg") or "", "zlib": png.ENCODER, "platform": f"{platform.system()}-{platform.machine()}",
+        "jpeg": PIL.features.version("jpg") or "", "zlib": zlib.ZLIB_RUNTIME_VERSION,
+        "platform": f"{platform.system()}-{platform.machine()}",
     }  # fmt: skip
 
 
@@ -165,7 +167,8 @@ def _shape_faults(manifest: dict) -> list[str]:
         if not faults and not 1 <= feature["classes"] <= 2**20:
             faults.append(f"feature {name}: {feature['classes']} classes")
     for role, source in manifest["sources"].items():
-        known = {key: kind for key, kind in SOURCE_KEYS.items() if key != "classes" or key in source}
+        with_classes = isinstance(source, dict) and "classes" in source  # pictures have names for them, digits none
+        known = {**SOURCE_KEYS, "classes": list} if with_classes else SOURCE_KEYS
         faults += strict_json.faults(source, known, f"source {role}")
     constant = manifest["constant_channels"]
     if constant is not None:

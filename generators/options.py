@@ -65,6 +65,8 @@ def convert(value, annotation):
             return value
     elif origin is list:
         items = value.split(",") if isinstance(value, str) else value
+        if isinstance(items, (list, tuple)):  # the command line gives ["20,80"] for --sizes 20,80
+            items = [part for item in items for part in (item.split(",") if isinstance(item, str) else [item])]
         if isinstance(items, (list, tuple)) and items:
             return [convert(item, inner[0]) for item in items]
     elif annotation is type(None):

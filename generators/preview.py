@@ -1,5 +1,6 @@
 """Contact sheets: what samples of a dataset look like, with their labels, drawn anew or read from a folder."""
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def _class_names(sources: dict) -> dict[str, list[str]]:
 
 def _tile(picture, labels: dict, code: tuple[str, int] | None, names: dict[str, list[str]]) -> Tile:
     lines, bits = [], None
-    for name, value in labels.items():
+    for name, value in sorted(labels.items()):  # a folder gives them in this order, a dataset in its own
         if code and name == code[0]:
             bits = [(value >> i) & 1 for i in range(code[1])]
             continue
@@ -131,12 +132,12 @@ def _paste(image, draw, tile: Tile, box: tuple[int, int, int, int], font) -> Non
 
 
 def _fitted(draw, text: str, width: int, font) -> str:
-    # Cut at the end so that neighbours do not overlap.
+    # One line that can be drawn, whatever a class is called, cut at the end so that neighbours do not overlap.
+    text = " ".join(text.encode("utf-8", "replace").decode().split())
     if draw.textlength(text, font) <= width:
         return text
-    while text and draw.textlength(text + "…", font) > width:
-        text = text[:-1]
-    return text + "…"
+    fitting = bisect_right(range(len(text)), width, key=lambda length: draw.textlength(text[:length] + "…", font))
+    return text[: max(0, fitting - 1)] + "…"
 
 
 def save(image: Image.Image, out: str | Path) -> None:

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import http.client
+import importlib.util
 import os
 import urllib.request
 import zlib
@@ -74,10 +75,7 @@ def digits(name: str) -> DigitSource:
 
 @lru_cache(maxsize=2)
 def _optdigits() -> DigitSource:
-    from sklearn.datasets import load_digits  # here and not above: it costs a second
-
-    bunch = load_digits()
-    small, labels = bunch.images.astype(np.uint8), bunch.target.astype(np.uint8)
+    small, labels = _optdigits_table()
     digest = hashlib.sha256(small.tobytes() + labels.tobytes()).hexdigest()
     if digest != OPTDIGITS_SHA256:
         raise UserError(
@@ -92,6 +90,20 @@ def _optdigits() -> DigitSource:
         "optdigits", digest, "CC BY 4.0 (Alpaydin & Kaynak, 1998, UCI)",
         {"train": large[:cut], "test": large[cut:]}, {"train": labels[:cut], "test": labels[cut:]},
     )  # fmt: skip
+
+
+def _optdigits_table() -> tuple[np.ndarray, np.ndarray]:
+    # scikit-learn's file is read without importing scikit-learn, which takes a second in every worker.
+    found = importlib.util.find_spec("sklearn")
+    path = Path(found.submodule_search_locations[0]) / "datasets" / "data" / "digits.csv.gz" if found else None
+    if path is None or not path.is_file():
+        raise UserError(
+            "optdigits: scikit-learn's digits.csv.gz is not where it should be; install scikit-learn anew, "
+            "or use --digit-source mnist"
+        )
+    with gzip.open(path, "rt", encoding="ascii") as file:
+        table = np.loadtxt(file, delimiter=",", dtype=np.int64)
+    return table[:, :-1].reshape(-1, 8, 8).astype(np.uint8), table[:, -1].astype(np.uint8)
 
 
 @lru_cache(maxsize=2)

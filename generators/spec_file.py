@@ -34,7 +34,9 @@ def read(path: str | Path) -> Spec:
     import yaml
 
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        _refuse_twins(yaml.compose(text, Loader=yaml.SafeLoader))
+        content = yaml.safe_load(text)
     except FileNotFoundError:
         raise UserError(
             f"{path}: no such file; `bench generate DATASET --print-config` prints one to start from"
@@ -67,6 +69,20 @@ def read(path: str | Path) -> Spec:
     if faults:
         raise UserError("\n".join(f"{path}: {fault}" for fault in faults))
     return Spec(**values)
+
+
+def _refuse_twins(node) -> None:
+    # YAML would take the last of two equal keys without a word.
+    import yaml
+
+    if isinstance(node, yaml.MappingNode):
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twins = sorted({key for key in keys if keys.count(key) > 1})
+        if twins:
+            raise ValueError(f"the key {twins[0]!r} stands twice")
+    for child in getattr(node, "value", []) if isinstance(node, yaml.CollectionNode) else []:
+        for part in child if isinstance(child, tuple) else (child,):
+            _refuse_twins(part)
 
 
 def _options(value) -> dict:

@@ -70,6 +70,10 @@ class DigitOnImageNet(Dataset):
         )  # fmt: skip
         self.side, self.blend, self.redraw = image_size, blend, digits == "redraw"
         self.unique_digits = self.digits.count("train") if unique_digits is None else unique_digits
+        # One dataset has one identity, whether a default is written out or not.
+        self.settled = {"unique_digits": self.unique_digits}
+        self.settled |= {name: None for name, wanted in (("train", train), ("test", test)) if wanted == available[name]}
+        self.settled |= {"probe_train": None} if probe_train == (train or available["train"]) else {}
         self.digit_side = round(sources.DIGIT_SIDE * image_size / LARGE_SIDE)
         self.corners = [int(image_size * share) for share in PLACES]
         self.recipe = recipe_for(self.images)

@@ -58,6 +58,7 @@ class MultiDigits(Dataset):
         count = 2 if count is None and not sizes else count
         _check(count, sizes, placement, canvas, dict(train=train, probe_train=probe_train, probe_test=probe_test))
         self.canvas, self.placement, self.distinct = canvas, placement, distinct
+        self.settled = {"count": count}
         self.strength = "sizes" if sizes else "count"
         self.sizes = list(sizes) if sizes else [sources.DIGIT_SIDE] * count
         self.digits = sources.digits(digit_source)

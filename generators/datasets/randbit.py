@@ -53,12 +53,17 @@ class RandBit(Dataset):
             self.source, role = images(image_source), "image"
             own, channels, classes = self.source.side or LARGE_SIDE, 3, len(self.source.classes)
         else:
-            self.settled = {"digit_source": DIGITS if digit_source is None else digit_source}
-            self.source, role = sources.digits(self.settled["digit_source"]), "digit"
+            digit_source = DIGITS if digit_source is None else digit_source
+            self.source, role = sources.digits(digit_source), "digit"
             own, channels, classes = sources.DIGIT_SIDE, 1, sources.DIGIT_CLASSES
         self.feature, self.side = role, own if image_size is None else image_size
         if not 8 <= self.side <= 1024:
             raise UserError(f"--image-size {image_size}: from 8 to 1024 pixels")
+        # One dataset has one identity, whether a default is written out or not.
+        wanted = {"image_size": (image_size, own), "train": (train, self.source.count("train"))}
+        wanted["test"] = test, self.source.count("test")
+        self.settled = {name: None for name, (given, default) in wanted.items() if given == default}
+        self.settled |= {"digit_source": digit_source}
         self.sources = {f"{role}s": self.source}
         self.picture_shape = (self.side, self.side, channels)
         self.features = {role: Feature(classes)}

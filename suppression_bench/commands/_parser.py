@@ -87,15 +87,12 @@ class Parser(ArgumentParser):
             many = "list" in str(parameter.annotation)
             default = "" if parameter.default is None else f" (default: {parameter.default})"
             words = {"nargs": "+"} if many else {}
-            try:
-                group.add_argument(
-                    f"--{name.replace('_', '-')}", type=str, default=None, metavar=name.upper(),
-                    help=texts.get(name, "") + default, **words,
-                )  # fmt: skip
-            except argparse.ArgumentError:
-                raise UserError(
-                    f"{target.name}: the option {name!r} is called like a flag of `{self.prog}`; rename it"
-                ) from None
+            if any(action.dest == name for action in self._actions):
+                raise UserError(f"{target.name}: the option {name!r} is called like one of `{self.prog}`; rename it")
+            group.add_argument(
+                f"--{name.replace('_', '-')}", type=str, default=None, metavar=name.upper(),
+                help=texts.get(name, "") + default, **words,
+            )  # fmt: skip
 
 
 def read_spec(arguments: list[str]) -> spec_file.Spec:

@@ -9,7 +9,6 @@ def run(arguments: list[str]) -> int:
     """Generate, with the dataset's own options as flags; flags win over a spec file."""
     parser = Parser("generate", "Write a dataset into a folder; stopped and started again, it goes on.")
     spec = read_spec(arguments)
-    add_dataset(parser, spec, "name of a dataset, the path of a .py file, or of a .yaml spec")
     parser.add_argument(
         "--out", type=str, default=None, help="folder to write into (new, empty or an unfinished build)"
     )
@@ -18,11 +17,12 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--shard-size", type=int, default=None, help=f"samples per shard (default: {build.SHARD_SIZE})")
     parser.add_argument("--data-root", type=str, default=None, help="where downloaded sources are kept")
     parser.add_argument("--print-config", action="store_true", help="print the complete spec as YAML and write nothing")
+    add_dataset(parser, spec, "name of a dataset, the path of a .py file, or of a .yaml spec")
     flags = parser.read(arguments)
     set_data_root(flags.data_root)
     seed = _first(flags.seed, spec.seed, 0)
     shard_size = _first(flags.shard_size, spec.shard_size, build.SHARD_SIZE)
-    if flags.out is None and not flags.print_config:
+    if not flags.out and not flags.print_config:
         raise UserError("bench generate: --out is missing; name the folder to write into")
     dataset = catalog.dataset(spec.dataset, dataset_options(flags, spec))
     if flags.print_config:

@@ -6,6 +6,8 @@ from generators import catalog, opened, preview
 from generators.dataset import UserError
 from suppression_bench.commands._parser import Parser, add_dataset, dataset_options, read_spec, set_data_root
 
+MOST = 1000
+
 
 def run(arguments: list[str]) -> int:
     """Preview a folder, or a dataset that has not been generated."""
@@ -13,18 +15,20 @@ def run(arguments: list[str]) -> int:
     named = arguments[0] if arguments else ""
     folder = Path(named) if spec.dataset == named and named and Path(named).is_dir() else None  # never a spec's dataset
     parser = Parser("preview", "Draw a contact sheet of samples with their labels; a dataset need not be generated.")
-    if folder:
-        parser.add_argument("dataset", type=str, help="a generated folder")
-    else:
-        add_dataset(parser, spec, "a generated folder, a dataset's name, the path of a .py file or of a .yaml spec")
     parser.add_argument("--out", type=str, default=None, help="the .png file to write")
     parser.add_argument("--split", type=str, default=None, help="only this split (default: all)")
     parser.add_argument("--samples", type=int, default=16, help="how many of each split")
     parser.add_argument("--seed", type=int, default=None, help="of a dataset that is drawn (default: 0)")
     parser.add_argument("--data-root", type=str, default=None, help="where downloaded sources are kept")
+    if folder:
+        parser.add_argument("dataset", type=str, help="a generated folder")
+    else:
+        add_dataset(parser, spec, "a generated folder, a dataset's name, the path of a .py file or of a .yaml spec")
     flags = parser.read(arguments)
     parser.require_positive(flags, "samples")
-    if flags.out is None:
+    if flags.samples > MOST:
+        raise UserError(f"bench preview: --samples {flags.samples}: a sheet shows at most {MOST} of each split")
+    if not flags.out:
         raise UserError("bench preview: --out is missing; name the .png file to write")
     set_data_root(flags.data_root)
     if folder:

@@ -11,7 +11,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("folder", type=str, help="a folder that `bench generate` wrote")
     parser.add_argument("--deep", action="store_true", help="draw samples anew from the spec and compare their pixels")
     parser.add_argument(
-        "--samples", type=int, default=deep.SAMPLES, help="with --deep: how many of each split are compared"
+        "--samples", type=int, default=None, help=f"with --deep: how many of each split (default: {deep.SAMPLES})"
     )
     parser.add_argument("--dataset", type=str, default=None, help="with --deep: the .py file of a dataset of your own")
     parser.add_argument("--image-source", type=str, default=None, help="with --deep: where the pictures lie here")
@@ -20,9 +20,10 @@ def run(arguments: list[str]) -> int:
     flags = parser.read(arguments)
     set_data_root(flags.data_root)
     sources = {name: getattr(flags, name) for name in ("image_source", "digit_source") if getattr(flags, name)}
-    parser.require_positive(flags, "samples")
     if not flags.deep:
-        parser.refuse(flags, ("dataset", "image_source", "digit_source"), "goes with --deep")
+        parser.refuse(flags, ("samples", "dataset", "image_source", "digit_source"), "goes with --deep")
+    flags.samples = deep.SAMPLES if flags.samples is None else flags.samples
+    parser.require_positive(flags, "samples")
     bar = Bar(0, "samples")
     try:
         found = verify(flags.folder, bar.to)

@@ -136,7 +136,7 @@ def test_floor_generators_load_no_heavy_library():
     heavy = ("torch", "torchvision", "sklearn", "webdataset", "pandas", "suppression_bench")
     code = f"import sys, generators.build, generators.verify; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
-    allowed = {"numpy", "PIL", "isal", "tqdm", "yaml", "threadpoolctl", "sklearn", "generators", *sys.stdlib_module_names}
+    allowed = {"numpy", "PIL", "tqdm", "yaml", "threadpoolctl", "sklearn", "generators", *sys.stdlib_module_names}
     optional = {"opened": {"webdataset"}, "export": {"pyarrow"}}  # imported inside a function only
     for path in Path(generators.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
