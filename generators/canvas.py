@@ -5,15 +5,25 @@ from functools import lru_cache
 import numpy as np
 
 
-@lru_cache(maxsize=256)
 def _triangle(size_in: int, size_out: int) -> np.ndarray:
     # Integer triangle-filter weights (size_out, size_in): |distance| in units of 1 / (2 max(size_in, size_out)),
-    # wide enough to average when shrinking. Stored as doubles because sums of such integers below 2^53 are exact
-    # in any order, so the fast matrix product stays bit-exact.
+    # wide enough to average when shrinking, without their common divisor.
     reach = 2 * max(size_in, size_out)
     source = (2 * np.arange(size_in) + 1) * size_out
     target = (2 * np.arange(size_out) + 1) * size_in
-    return np.maximum(0, reach - np.abs(source[None, :] - target[:, None])).astype(np.float64)
+    weights = np.maximum(0, reach - np.abs(source[None, :] - target[:, None]))
+    return weights // np.gcd.reduce(weights, axis=None)
+
+
+@lru_cache(maxsize=32)
+def _kernel(height_in: int, width_in: int, height: int, width: int) -> tuple[np.ndarray, ...]:
+    # Weights of rows and columns, half of each target pixel's total weight, and the whole, as floating-point numbers:
+    # sums of integers that the mantissa holds are exact in any order, so the fast matrix product stays bit-exact.
+    rows, columns = _triangle(height_in, height), _triangle(width_in, width)
+    whole = np.outer(rows.sum(1), columns.sum(1))
+    # Rounding needs the quotient too: one that is not whole lies at least 1 / (2 weight) below the next integer.
+    kind = np.float32 if whole.max() < 2**14 else np.float64
+    return rows.astype(kind), np.ascontiguousarray(columns.T, dtype=kind), (whole / 2).astype(kind), whole.astype(kind)
 
 
 def resize(picture: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -32,21 +42,11 @@ def resize(picture: np.ndarray, height: int, width: int) -> np.ndarray:
     >>> resize(np.array([[0, 255]], dtype=np.uint8), 1, 4).tolist()
     [[0, 64, 191, 255]]
     """
-    rows, columns = _triangle(picture.shape[0], height), _triangle(picture.shape[1], width)
-    half, whole = _weights(*picture.shape, height, width)
-    total = rows @ picture.astype(np.float64) @ columns.T
-    # floor((2 total + weight) / (2 weight)): doubles divide exactly enough, since a quotient of integers below 2^44
-    # that is not whole lies further from the next integer than rounding reaches.
-    total += half
+    rows, columns, half, whole = _kernel(*picture.shape, height, width)
+    total = rows @ picture.astype(rows.dtype) @ columns
+    total += half  # floor((2 total + weight) / (2 weight))
     total /= whole
     return total.astype(np.uint8)
-
-
-@lru_cache(maxsize=32)
-def _weights(height_in: int, width_in: int, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    # Half of each target pixel's total weight, and the whole.
-    whole = np.outer(_triangle(height_in, height).sum(1), _triangle(width_in, width).sum(1))
-    return whole / 2, whole
 
 
 def lay_over(canvas: np.ndarray, patch: np.ndarray, top: int, left: int) -> None:

@@ -3,6 +3,7 @@
 import io
 import struct
 import zlib
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -56,14 +57,44 @@ def decode(data: bytes, shape: tuple[int, int, int], what: str) -> np.ndarray:
     >>> decode(encode(np.full((2, 3, 1), 7, dtype=np.uint8)), (2, 3, 1), "example").sum()
     np.uint64(42)
     """
-    if data[:33] != SIGNATURE + _chunk(b"IHDR", _header(*shape)):
-        raise UserError(f"{what}: not an 8-bit PNG of {shape[1]}x{shape[0]} pixels and {shape[2]} channels")
-    picture = _decode_own(data, shape)
-    return _decode_any(data, shape, what) if picture is None else picture
+    return decode_many([data], shape, lambda _: what)[0]
 
 
-def _decode_own(data: bytes, shape: tuple[int, int, int]) -> np.ndarray | None:
-    # One whole IDAT of the right size with the filter "up" throughout; None for everything else.
+def decode_many(datas: list[bytes], shape: tuple[int, int, int], what: Callable[[int], str]) -> np.ndarray:
+    """`decode` of several pictures at once, (N, H, W, C) uint8: their lines are summed up together, in half the time.
+
+    Arguments:
+        datas: the PNG files.
+        shape: of every picture.
+        what: the name of the file at a position, for errors.
+
+    Raises:
+        UserError: no PNG, another shape, or damaged data.
+    """
+    head = SIGNATURE + _chunk(b"IHDR", _header(*shape))
+    lines, others = [], {}
+    for position, data in enumerate(datas):
+        if data[:33] != head:
+            raise UserError(
+                f"{what(position)}: not an 8-bit PNG of {shape[1]}x{shape[0]} pixels and {shape[2]} channels"
+            )
+        own = _inflate_own(data, shape)
+        if own is None:
+            others[position] = _decode_any(data, shape, what(position))
+        else:
+            lines.append(own)
+    summed = _sum_up(b"".join(lines), shape)
+    if not others:
+        return summed
+    pictures = np.empty((len(datas), *shape), dtype=np.uint8)
+    pictures[[position for position in range(len(datas)) if position not in others]] = summed
+    for position, picture in others.items():
+        pictures[position] = picture
+    return pictures
+
+
+def _inflate_own(data: bytes, shape: tuple[int, int, int]) -> bytes | None:
+    # The lines of a picture with one whole IDAT of the right size and the filter "up" throughout; else None.
     height, line = shape[0], 1 + shape[1] * shape[2]
     length = int.from_bytes(data[33:37], "big")
     if len(data) != 33 + 12 + length + len(END) or data[-len(END) :] != END or data[37:41] != b"IDAT":
@@ -75,17 +106,22 @@ def _decode_own(data: bytes, shape: tuple[int, int, int]) -> np.ndarray | None:
         raw = unpack.decompress(data[41 : 41 + length], height * line + 1)  # a bomb is cut off
     except zlib.error:
         return None
-    if len(raw) != height * line or not unpack.eof or unpack.unused_data:
+    if len(raw) != height * line or not unpack.eof or unpack.unused_data or raw[::line] != bytes([UP]) * height:
         return None
-    lines = np.frombuffer(raw, dtype=np.uint8).reshape(height, line)
-    if not (lines[:, 0] == UP).all():
-        return None
-    picture, spare, step = lines[:, 1:].copy(), np.empty((height, line - 1), dtype=np.uint8), 1
-    while step < height:  # running sums down the columns, by doubling: fewer passes than lines
-        spare[:step] = picture[:step]
-        np.add(picture[step:], picture[:-step], out=spare[step:])
+    return raw
+
+
+def _sum_up(raw: bytes, shape: tuple[int, int, int]) -> np.ndarray:
+    # Running sums down the columns of all pictures, by doubling: fewer passes than lines.
+    height, line = shape[0], 1 + shape[1] * shape[2]
+    lines = np.frombuffer(raw, dtype=np.uint8).reshape(-1, height, line)
+    picture, step = lines[:, :, 1:].copy(), 1
+    spare = np.empty_like(picture)
+    while step < height:
+        spare[:, :step] = picture[:, :step]
+        np.add(picture[:, step:], picture[:, :-step], out=spare[:, step:])
         picture, spare, step = spare, picture, 2 * step
-    return picture.reshape(shape)
+    return picture.reshape(-1, *shape)
 
 
 def _check(data: bytes, shape: tuple[int, int, int]) -> None:

@@ -50,6 +50,21 @@ def test_a_dataset_of_ones_own(folder):
     assert "stripe @200" in (folder / "runs/stripe/table.md").read_text()
 
 
+def test_datasets_read_from_python_and_from_a_spec(folder):
+    few = "--image-size 32 --unique-digits 16 --train 20 --test 10"
+    assert bench(f"bench generate digit-on-imagenet {few} --out data/k16") == 0
+    [example] = blocks("datasets.md")
+    names: dict = {}
+    exec(example, names)
+    assert names["picture"].shape == (32, 32, 3) and len(names["test"].labels()["digit"]) == 10
+    first, labels = next(iter(names["stream"]))
+    assert (first == names["picture"]).all() and labels == names["labels"]
+    [spec] = re.findall(r"```yaml\n(.*?)```", (DOCS / "datasets.md").read_text(), re.DOTALL)
+    (folder / "spec.yaml").write_text(spec)
+    assert bench("bench generate spec.yaml --train 20 --probe-train 10 --probe-test 10 --out data/spec") == 0
+    assert bench("bench describe data/spec --out card.md") == 0 and (folder / "card.png").is_file()
+
+
 def test_the_readmes_method(folder):
     [method] = re.findall(r"```python\n(.*?)```", (DOCS.parent / "README.md").read_text(), re.DOTALL)
     (folder / "my_method.py").write_text(method)

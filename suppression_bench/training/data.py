@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,20 +130,20 @@ class Data:
             raise UserError(f"{self.folder}: no split {split!r} (has {', '.join(self.manifest['splits'])})")
         digest = self.manifest["splits"][split]["content_digest"]
         cache = data_root() / "decoded" / digest
-        if not (cache / "labels.json").exists():
-            self._decode(split, cache)
+        columns = _cached(cache)
+        if columns is None:
+            columns = self._decode(split, cache)
         pictures = np.load(cache / "pictures.npy", mmap_mode="r", allow_pickle=False)
-        labels = pandas.DataFrame(json.loads((cache / "labels.json").read_text()))
-        self._open[split] = pictures, labels
-        return pictures, labels
+        self._open[split] = pictures, pandas.DataFrame(columns)
+        return self._open[split]
 
-    def _decode(self, split: str, cache: Path) -> None:
+    def _decode(self, split: str, cache: Path) -> dict[str, list]:
         # Written under temporary names and renamed; labels.json last, its presence says that the cache is whole.
         described = self.manifest["splits"][split]
         cache.mkdir(parents=True, exist_ok=True)
         partial = cache / f"pictures.{os.getpid()}.tmp"
         shape = (described["count"], *self.picture_shape)
-        rows, content = [], hashlib.sha256()
+        rows, content, checksum = [], hashlib.sha256(), 0
         with open(partial, "wb", buffering=2**20) as file:  # written in a row: a fresh memory map faults at each page
             np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
             for entry in described["shards"]:
@@ -151,20 +152,35 @@ class Data:
                     self.folder / entry["name"], self.picture_shape, entry["count"]
                 ):
                     file.write(picture)
+                    checksum = zlib.crc32(picture, checksum)
                     rows.append(record["labels"])
                     content.update(digest)
-            file.flush()
-            os.fsync(file.fileno())
         if content.hexdigest() != described["content_digest"]:
             raise UserError(
                 f"{self.folder}: the samples of split {split} are not those of the manifest; run `bench verify`"
             )
         partial.replace(cache / "pictures.npy")
+        columns = {name: [row.get(name) for row in rows] for name in sorted({k for r in rows for k in r})}
         text = cache / f"labels.{os.getpid()}.tmp"
-        text.write_text(
-            json.dumps({name: [row.get(name) for row in rows] for name in sorted({k for r in rows for k in r})})
-        )
+        text.write_text(json.dumps({"pictures_crc32": checksum, "labels": columns}))
         text.replace(cache / "labels.json")
+        return columns
+
+
+def _cached(cache: Path) -> dict[str, list] | None:
+    # The labels of a whole cache, or None. The pictures are summed rather than flushed to the disk when written: that
+    # is faster, and notices what a power failure, a full disk or an editor did to them since.
+    try:
+        found = json.loads((cache / "labels.json").read_text())
+        with open(cache / "pictures.npy", "rb") as file:
+            np.lib.format.read_magic(file)
+            np.lib.format.read_array_header_1_0(file)
+            checksum = 0
+            while block := file.read(2**22):
+                checksum = zlib.crc32(block, checksum)
+        return found["labels"] if found["pictures_crc32"] == checksum else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def bit_name(position: int) -> str:

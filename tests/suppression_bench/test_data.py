@@ -97,6 +97,24 @@ def test_an_unfinished_cache_is_decoded_again(tmp_path, monkeypatch):
     assert torch.equal(Data(folder).samples("pretrain").pictures, first)
 
 
+@pytest.mark.parametrize("damage", ["flipped", "short", "zeroed", "gone", "no number", "no JSON"])
+def test_a_damaged_cache_is_decoded_again(tmp_path, monkeypatch, damage):
+    folder = make_data("randbit", tmp_path, train=30, test=20)
+    monkeypatch.setenv("SUPPRESSION_BENCH_CACHE", str(tmp_path / "cache"))
+    first = Data(folder).samples("pretrain").pictures.clone()
+    [pictures], [labels] = (list((tmp_path / "cache").rglob(name)) for name in ("pictures.npy", "labels.json"))
+    content = bytearray(pictures.read_bytes())
+    content[-900] ^= 1
+    if damage in ("flipped", "short", "zeroed"):
+        damaged = {"flipped": content, "short": content[:-1], "zeroed": bytes(len(content))}
+        pictures.write_bytes(damaged[damage])
+    elif damage == "gone":
+        pictures.unlink()
+    else:
+        labels.write_text("{" if damage == "no JSON" else '{"labels": {}}')
+    assert torch.equal(Data(folder).samples("pretrain").pictures, first)
+
+
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
 def test_a_damaged_shard_is_refused(randbit, tmp_path, monkeypatch, damage):
     folder = tmp_path / "copy"
