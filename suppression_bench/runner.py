@@ -42,6 +42,8 @@ def prepare(found: list[Cell], workers: int, say: Callable[[str], None]) -> None
         if key not in folders:
             dataset = catalog.dataset(name, options)
             what = manifest.identity(dataset, seed)
+            if catalog.is_path(name):  # a user's file may change without a new version: then its data are made anew
+                what["file"] = catalog.file_digest("generators.datasets", name)
             folder = data_root() / "datasets" / f"{dataset.name}-{_short(what)}"
             if not (folder / manifest.NAME).exists():
                 say(f"generating {dataset.name} ({sum(dataset.splits.values())} samples)")

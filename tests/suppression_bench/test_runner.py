@@ -72,17 +72,37 @@ def test_the_plan_names_every_cell_once(randbit, tmp_path):
     assert [entry["id"] for entry in plan] == [cell.identity for cell in found]
 
 
-def suite_cell(bits, **data):
-    layers = [
-        (
-            "data",
-            {"data.dataset": "randbit", "data.digit_source": "optdigits", "data.train": 60, "data.test": 30, **data},
-        )
-    ]
+def suite_cell(bits, own=False, **data):
+    digits = {} if own else {"data.digit_source": "optdigits", "data.train": 60, "data.test": 30}
+    layers = [("data", {"data.dataset": "randbit", **digits, **data})]
     layers.append(("test", {"train.steps": 2, "train.batch_size": 20, "bits": bits}))
     [cell], faults = make_cells("untrained", "randbit-small", layers, [0], Origin("test", strength="bits"))
     assert not faults
     return cell
+
+
+BRIGHT = '''
+"""Two brightnesses."""
+import numpy as np
+from generators.dataset import Dataset, Feature
+
+class Bright(Dataset):
+    picture_shape = (28, 28, 1)
+    features = {"side": Feature(2)}
+    targets = ["side"]
+    probes = {"side": ("pretrain", "probe-test")}
+    recipe = "randbit-small"
+    sources = {}
+
+    def __init__(self):
+        self.splits = {"pretrain": 40, "probe-test": 10}
+
+    def draw(self, split, index, stream):
+        return {"side": index % 2}, {}
+
+    def render(self, labels, factors, stream):
+        return np.full((28, 28, 1), 200 * labels["side"], dtype=np.uint8)
+'''
 
 
 def test_data_is_built_once_and_shared(monkeypatch, cache):
@@ -97,6 +117,17 @@ def test_data_is_built_once_and_shared(monkeypatch, cache):
     assert facts["options"]["train"] == 60 and len(facts["digest"]) == 64 and found[0].identity != before
     assert facts["digest"] == found[1].spec["data"]["digest"] != found[2].spec["data"]["digest"]
     assert str(cache) not in json.dumps(found[0].spec)  # a record holds no path of this machine
+
+
+def test_an_edited_dataset_file_is_built_anew(tmp_path, cache):
+    path = tmp_path / "bright.py"
+    path.write_text(BRIGHT)
+    one = suite_cell(0, **{"data.dataset": str(path)}, own=True)
+    runner.prepare([one], 1, lambda line: None)
+    path.write_text(BRIGHT.replace("200", "90"))
+    other = suite_cell(0, **{"data.dataset": str(path)}, own=True)
+    runner.prepare([other], 1, lambda line: None)
+    assert one.folder != other.folder and one.spec["data"]["digest"] != other.spec["data"]["digest"]
 
 
 def test_the_number_of_samples_is_part_of_a_cells_identity(cache):

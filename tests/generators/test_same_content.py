@@ -1,0 +1,90 @@
+"""All three families: the same content for any workers, shard sizes and ranges, with all global randomness forbidden."""
+
+import hashlib
+import random
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from generators import manifest, shards, sources
+from generators.build import build
+from generators.catalog import dataset
+from generators.verify import verify
+
+FAMILIES = {
+    "multidigits": {"sizes": [20, 60], "train": 60, "probe_train": 12, "probe_test": 9},
+    "randbit": {"image_source": "leaves", "image_size": 32, "train": 30, "test": 10},
+    "digit-on-imagenet": {"image_size": 40, "unique_digits": 7, "train": 30, "test": 10, "probe_train": 9},
+    "folder": {"image_size": 40, "digits": "redraw", "rounds": 2, "blend": "add"},
+}
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """An image folder of two classes with six pictures each, JPEG and PNG."""
+    folder, chance = tmp_path_factory.mktemp("pictures"), np.random.default_rng(5)
+    for part in ("train", "val"):
+        for index in range(12):
+            path = folder / part / f"class{index // 6}" / f"{index}.{'jpg' if index % 2 else 'png'}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(chance.integers(0, 256, (30, 50, 3), dtype=np.uint8)).save(path)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(pictures, tmp_path_factory):
+    """family -> dataset, its name and the content digest of an undisturbed build."""
+    found = {}
+    for family, options in FAMILIES.items():
+        name = "digit-on-imagenet" if family == "folder" else family
+        own = {**options, "image_source": f"folder:{pictures}"} if family == "folder" else options
+        one = dataset(name, own)
+        out = tmp_path_factory.mktemp(family) / "out"
+        found[family] = one, name, build(one, out, seed=3)["content_digest"], out
+    return found
+
+
+@pytest.mark.parametrize("workers, shard_size", [(2, 11), (7, 4), (1, 1)])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_workers_and_shard_sizes(made, family, workers, shard_size, tmp_path):
+    one, name, digest, _ = made[family]
+    found = build(one, tmp_path / "out", seed=3, workers=workers, shard_size=shard_size, reference=name)
+    assert found["content_digest"] == digest and verify(tmp_path / "out") == found
+    sizes = {entry["count"] for split in found["splits"].values() for entry in split["shards"]}
+    assert max(sizes) == shard_size
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_range_of_samples_alone(made, family):
+    one, _, _, out = made[family]
+    whole = list(shards.read_shard(out / "pretrain-00000.tar", tuple(one.picture_shape), one.splits["pretrain"]))
+    for sample in one.samples("pretrain", 5, 17, 3):
+        text = shards.record_text(sample)
+        assert shards.content_digest(sample.index, sample.picture, text) == whole[sample.index][2]
+    described = manifest.read(out)["splits"]["pretrain"]
+    assert hashlib.sha256(b"".join(digest for *_, digest in whole)).hexdigest() == described["content_digest"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_global_randomness(made, family, tmp_path, monkeypatch):
+    one, name, digest, _ = made[family]
+    sources.digits("optdigits")
+
+    def forbidden(*arguments, **options):
+        raise AssertionError("global randomness was used")
+
+    keep = ("Philox", "BitGenerator", "SeedSequence")
+    for library, names in (
+        (random, dir(random)),
+        (np.random, dir(np.random)),
+        (torch, ["rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "manual_seed", "seed"]),
+    ):
+        for attribute in names:
+            if not attribute.startswith("_") and attribute not in keep and callable(getattr(library, attribute)):
+                monkeypatch.setattr(library, attribute, forbidden)
+    for use in (lambda: torch.rand(1), lambda: random.random(), lambda: np.random.rand(1)):
+        with pytest.raises(AssertionError, match="global randomness"):
+            use()
+    assert build(one, tmp_path / "out", seed=3, reference=name)["content_digest"] == digest
