@@ -3,18 +3,19 @@
 import contextlib
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
 from generators import catalog, estimate, executor, journal, manifest, strict_json
-from generators.dataset import Dataset, UserError
+from generators.dataset import Dataset, Sample, UserError
 from generators.shards import ShardResult, write_shard
 
 SHARD_SIZE = 2000
 MARGIN = 1.1
+NOTE_EVERY = 250  # samples between two signs of life
 MOST = 10**8  # samples of a split: their names have eight digits
 
 
@@ -73,9 +74,17 @@ def build(
     results = journal.resume(out, head, {Path(plan.path).name for plan in plans})
     total, done = sum(dataset.splits.values()), sum(result.count for result in results.values())
     todo = [plan for plan in plans if Path(plan.path).name not in results]
-    for outcome in executor.run(make_shard, todo, workers):
+    growing: dict[int, int] = {}  # position -> samples of shards that are being written
+
+    def note(position: int, count: int) -> None:
+        growing[position] = count
+        if progress:
+            progress(done + sum(growing.values()), total)
+
+    for outcome in executor.run(make_shard, todo, workers, note):
         if outcome.error is not None:
             raise _explained(outcome, todo[outcome.position])
+        growing.pop(outcome.position, None)
         results[outcome.value.name] = outcome.value
         journal.append(out, outcome.value)
         done += outcome.value.count
@@ -106,7 +115,14 @@ def make_shard(plan: Plan, note: Callable) -> ShardResult:
     samples = dataset.samples(plan.split, plan.start, plan.stop, plan.seed)
     # The matrices of a resize are small: threads would only fight with the other workers' over the cores.
     with threadpool_limits(1):
-        return write_shard(Path(plan.path), samples, dataset.features)
+        return write_shard(Path(plan.path), _noting(samples, note), dataset.features)
+
+
+def _noting(samples: Iterator[Sample], note: Callable) -> Iterator[Sample]:
+    for count, sample in enumerate(samples, 1):
+        yield sample
+        if count % NOTE_EVERY == 0:
+            note(count)
 
 
 _made: dict = {}
@@ -143,10 +159,9 @@ def _finished(out: Path, dataset: Dataset, identity: dict, shard_size: int) -> d
     if not (out / manifest.NAME).exists():
         return None
     found = manifest.read(out)
-    different = [key for key in identity if found[key] != identity[key]]
+    different = manifest.differences({key: found[key] for key in identity}, identity)
     if different:
-        shown = "; ".join(f"{key}: {found[key]} there, {identity[key]} asked" for key in different if key != "schema")
-        raise UserError(f"{out} already holds another dataset ({shown}); choose another --out or delete the folder")
+        raise UserError(f"{out} already holds another dataset ({different}); choose another --out or delete the folder")
     there = {name: [shard["count"] for shard in split["shards"]] for name, split in found["splits"].items()}
     asked = {
         name: [min(shard_size, count - start) for start in range(0, count, shard_size)]
@@ -155,7 +170,7 @@ def _finished(out: Path, dataset: Dataset, identity: dict, shard_size: int) -> d
     if there != asked:
         size = max(count for counts in there.values() for count in counts)
         raise UserError(
-            f"{out} already holds this dataset in shards of {size} samples, asked were {shard_size}; choose another --out"
+            f"{out} already holds this dataset in shards of up to {size} samples, asked were {shard_size}; choose another --out"
         )
     broken = [s["name"] for split in found["splits"].values() for s in split["shards"] if not journal.valid(out, s)]
     if not broken:

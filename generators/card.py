@@ -24,7 +24,7 @@ def card(opened: Opened, picture: str | None = None) -> str:
     if picture:
         parts.insert(1, f"![samples]({picture})")
     parts += [_features(manifest), _counts(manifest)]
-    for split in manifest["splits"]:
+    for split in opened.splits:
         joint = _joint(manifest, split, opened.to(split).labels())
         if joint:
             parts.append(joint)
@@ -108,10 +108,10 @@ def _show(value) -> str:
 def _joint(manifest: dict, split: str, labels: dict[str, list]) -> str:
     features = manifest["features"]
     single = [name for name, f in features.items() if not f["many"] and name in labels and None not in labels[name]]
-    parts = []
+    parts, names = [], class_names(manifest)
     for one, other in combinations(single, 2):
         shape = features[one]["classes"], features[other]["classes"]
-        parts.append(_crossed(one, other, joint_counts(labels[one], labels[other], shape)))
+        parts.append(_crossed(one, other, joint_counts(labels[one], labels[other], shape), names))
     for name, feature in features.items():
         lists = [value for value in labels.get(name, []) if value is not None] if feature["many"] else []
         if any(len(value) > 1 for value in lists):
@@ -148,23 +148,33 @@ def association(counts: np.ndarray) -> float:
     return float(np.sqrt(((counts - expected) ** 2 / expected).sum() / counts.sum() / (min(counts.shape) - 1)))
 
 
-def _crossed(one: str, other: str, counts: np.ndarray) -> str:
+def _crossed(one: str, other: str, counts: np.ndarray, names: dict[str, list[str]]) -> str:
     line = (
         f"{one} x {other}: {counts.min()} to {counts.max()} samples per pair of classes, {int((counts == 0).sum())} pairs "
-        f"do not occur; {_strength(association(counts))}."
+        f"do not occur; {_strength(counts)}."
     )
     if min(counts.shape) > LARGEST or max(counts.shape) > LONGEST:
         return line
     if counts.shape[1] > LARGEST:  # the longer side goes down
         one, other, counts = other, one, counts.T
-    rows = [[position, *row] for position, row in enumerate(counts.tolist())]
+    titles = [f"{position} {name}" for position, name in enumerate(names[one])] if one in names else range(len(counts))
+    rows = [[title, *row] for title, row in zip(titles, counts.tolist(), strict=True)]
     return f"{line}\n\n" + table([f"{one} \\ {other}", *map(str, range(counts.shape[1]))], rows)
 
 
-def _strength(value: float) -> str:
+def _strength(counts: np.ndarray) -> str:
+    value = association(counts)
     if np.isnan(value):
         return "Cramer's V is not defined, since one of them has one class only"
-    return f"Cramer's V {value:.3f} (0: independent, 1: one decides the other)"
+    rows, columns = (counts.sum(1) > 0).sum(), (counts.sum(0) > 0).sum()
+    alone = np.sqrt((rows - 1) * (columns - 1) / (counts.sum() * (min(rows, columns) - 1)))
+    return f"Cramer's V {value:.3f} (1: one decides the other; independent draws of so many samples give about {alone:.3f})"
+
+
+def class_names(manifest: dict) -> dict[str, list[str]]:
+    """Feature -> its classes' names, where a source has them."""
+    sources = manifest["sources"].items()
+    return {role.removesuffix("s"): source["classes"] for role, source in sources if "classes" in source}
 
 
 def _together(name: str, values: list[list[int]], classes: int) -> str:

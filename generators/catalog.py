@@ -143,5 +143,8 @@ def dataset(name: str, options: dict) -> Dataset:
         raise UserError(
             f"{name}: the constructor of {cls.__name__} failed ({type(error).__name__}: {error})"
         ) from error
-    made.options = {**resolved, **made.settled}
+    made.given, made.options = resolved, {**resolved, **made.settled}
+    faults = made.faults()
+    if faults:
+        raise UserError(f"{name}: {'; '.join(faults)}; mend the dataset's file")
     return made

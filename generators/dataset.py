@@ -71,6 +71,7 @@ class Dataset(ABC):
 
     name: str  # the file's stem, set by the catalog
     options: dict  # the resolved options, set by the catalog
+    given: dict  # the same before `settled`: what was left open stays open
     version: int = 1
     splits: dict[str, int]
     picture_shape: tuple[int, int, int]
@@ -91,6 +92,28 @@ class Dataset(ABC):
     @abstractmethod
     def render(self, labels: dict, factors: dict, stream: Stream) -> np.ndarray:
         """The uint8 picture (H, W, C) of drawn labels and factors."""
+
+    def faults(self) -> list[str]:
+        """What its declarations contradict, each as a sentence; slips that would otherwise show in a run, hours later."""
+        known = list(self.features) + ([self.constant_channels.label] if self.constant_channels else [])
+        found = [f"the target {one!r} is no feature ({', '.join(known)})" for one in self.targets if one not in known]
+        found += [f"the probe {one!r} is no feature ({', '.join(known)})" for one in self.probes if one not in known]
+        for feature, pair in self.probes.items():
+            found += [
+                f"the probe of {feature} names the split {split!r}, which is none of {', '.join(self.splits)}"
+                for split in pair
+                if split not in self.splits
+            ]
+        if next(iter(self.splits), None) != "pretrain":
+            found.append("the first split must be 'pretrain'")
+        found += [f"the split {name} has {count} samples" for name, count in self.splits.items() if count < 1]
+        if self.strength not in (None, *self.options) and not (self.strength == "bits" and self.constant_channels):
+            found.append(f"the strength {self.strength!r} is no option ({', '.join(self.options)})")
+        return found
+
+    def missing_labels(self, split: str, labels: dict) -> list[str]:
+        """The features that are probed on a split although a sample of it has no label for them."""
+        return [feature for feature, pair in self.probes.items() if split in pair and feature not in labels]
 
     def sample(self, split: str, index: int, seed: int) -> Sample:
         """Sample `index` of a split, a pure function of the dataset, its options, split, index and seed."""

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-from generators import catalog, manifest, strict_json
+from generators import catalog, manifest
 from generators.dataset import Dataset, UserError, drawn, is_source
 from generators.opened import Opened
 from generators.options import did_you_mean
 
 SAMPLES = 64  # per split
+NEED_PLACE = ("folder", "cifar10")
 
 
 def dataset_of(found: dict, reference: str | None = None, sources: dict[str, str] | None = None) -> Dataset:
@@ -34,6 +35,9 @@ def dataset_of(found: dict, reference: str | None = None, sources: dict[str, str
                 f"--{option.replace('_', '-')}: this dataset has no such source, {did_you_mean(option, known)}"
             )
         options[option] = value
+    for option in [name for name in options if is_source(name) and options[name] in NEED_PLACE and name not in sources]:
+        flag, kind = f"--{option.replace('_', '-')}", options[option]
+        raise UserError(f"the manifest says {kind!r}, not where it lies: add {flag} {kind}:DIR")
     made = catalog.dataset(reference or found["dataset"], options)
     made.name = found["dataset"]  # streams hang on the name, wherever the file lies now
     return made
@@ -57,10 +61,12 @@ def redraw(folder: str | Path, found: dict, dataset: Dataset, samples: int = SAM
     fresh = manifest.identity(dataset, found["seed"])
     fresh["splits"] = dict(dataset.splits)
     there = {**found, "splits": {name: split["count"] for name, split in found["splits"].items()}}
-    differing = [key for key in fresh if key not in ("recipe", "strength") and fresh[key] != there[key]]
+    kept = [key for key in fresh if key not in ("recipe", "strength")]
+    differing = manifest.differences({key: there[key] for key in kept}, {key: fresh[key] for key in kept})
     if differing:
-        shown = "; ".join(f"{key}: {_short(there[key])} there, {_short(fresh[key])} here" for key in differing)
-        raise UserError(f"{folder}: the spec does not give this dataset ({shown}); name its own sources and version")
+        raise UserError(
+            f"{folder}: the spec does not give this dataset ({differing}); name its own sources and version"
+        )
     compared, faults = 0, []
     for split in found["splits"]:
         opened = Opened(Path(folder), found, split)
@@ -85,8 +91,3 @@ def _same(opened: Opened, dataset: Dataset, split: str, index: int, seed: int) -
         and record["labels"] == sample.labels
         and record["factors"] == sample.factors
     )
-
-
-def _short(value) -> str:
-    text = strict_json.dumps(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -1,7 +1,7 @@
 """How large a dataset will be on disk, from a few samples of each split."""
 
 from generators import png, shards
-from generators.dataset import Dataset, drawn
+from generators.dataset import Dataset, UserError, drawn
 
 SAMPLES = 8  # per split
 
@@ -19,7 +19,13 @@ def expected_bytes(dataset: Dataset, seed: int = 0) -> int:
     total = 0
     for split, count in dataset.splits.items():
         few = range(0, count, max(1, -(-count // SAMPLES)))
-        samples = (drawn(dataset, split, index, seed) for index in few)
+        samples = [drawn(dataset, split, index, seed) for index in few]
+        missing = [feature for one in samples for feature in dataset.missing_labels(split, one.labels)]
+        if missing:
+            labels = ", ".join(samples[0].labels) or "none"
+            raise UserError(
+                f"{dataset.name}: {missing[0]!r} is probed on {split}, but `draw` gives it no such label (it gives {labels})"
+            )
         sizes = [len(shards.members(one.index, png.encode(one.picture), shards.record_text(one))) for one in samples]
         total += count * sum(sizes) // len(sizes)
     return total

@@ -25,8 +25,8 @@ def export_parquet(
 ) -> dict[str, Path]:
     """Write one `<split>.parquet` per split, all with the same columns.
 
-    The columns are `image` (a struct of the PNG's `bytes` and `path`), `id`, each label under its own name, each factor
-    as `factor_<name>`; null where a sample lacks one. `datasets` reads `image` as an Image and a feature's label as a
+    The columns are `picture` (a struct of the PNG's `bytes` and `path`), `id`, each label under its own name, each factor
+    as `factor_<name>`; null where a sample lacks one. `datasets` reads `picture` as an Image and a feature's label as a
     ClassLabel. The schema metadata `suppression_bench` holds the dataset's name and content digest. A file appears
     whole or not at all, so a killed export is simply run again.
 
@@ -110,7 +110,7 @@ def _columns(described: dict, opened: list[Opened]) -> dict:
     for name, feature in described["features"].items():
         kind = ("classes", feature["classes"]) if feature["classes"] <= MOST_NAMES else "integer"
         kinds["labels", name] = [kind] if feature["many"] else kind
-    columns: dict = {"image": "image", "id": "integer"}
+    columns: dict = {"picture": "image", "id": "integer"}
     for (part, name), kind in sorted(kinds.items(), key=lambda item: item[0][0] != "labels"):
         column = name if part == "labels" else f"factor_{name}"
         if column in columns:
@@ -194,7 +194,7 @@ def _groups(data: Opened) -> Iterator[list[dict]]:
         record, picture = data.record(i), data.png(i)
         factors = {f"factor_{name}": value for name, value in record["factors"].items()}
         image = {"bytes": picture, "path": member_name(i, "png")}
-        rows.append({"image": image, "id": record["id"], **record["labels"], **factors})
+        rows.append({"picture": image, "id": record["id"], **record["labels"], **factors})
         size += len(picture)
         if len(rows) == GROUP_ROWS or size >= GROUP_BYTES:
             yield rows

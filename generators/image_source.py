@@ -1,6 +1,7 @@
 """The contract of an image source: labelled colour pictures in two parts, in any size, the same at every reading."""
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 
 import numpy as np
 
@@ -63,6 +64,8 @@ def images(name: str) -> ImageSource:
     kind, colon, place = name.partition(":")
     known = catalog.names("generators.image_sources")
     if kind.replace("_", "-") not in known:
+        if Path(name).is_dir():
+            raise UserError(f"unknown image source {name!r}: an image folder is named folder:{name}")
         raise UserError(
             f"unknown image source {name!r}, {did_you_mean(kind, known)}: leaves, folder:DIR or cifar10:DIR"
         )

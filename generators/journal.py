@@ -7,9 +7,10 @@ from pathlib import Path
 
 from generators import shards, strict_json
 from generators.dataset import UserError
+from generators.manifest import JOURNAL
 from generators.shards import ShardResult
 
-NAME = "journal.jsonl"
+NAME = JOURNAL
 STALE_SECONDS = 24 * 3600
 
 

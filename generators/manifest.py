@@ -11,7 +11,9 @@ from generators.dataset import Dataset, UserError, is_source
 from generators.options import parameters
 
 NAME = "manifest.json"
+JOURNAL = "journal.jsonl"  # of an unfinished build
 SCHEMA = 1
+REMEDY = "delete it and run the same `bench generate` again"
 KEYS = {
     "schema": int, "dataset": str, "version": int, "options": dict, "seed": int, "sources": dict, "features": dict,
     "targets": list, "probes": dict, "recipe": str, "strength": (str, type(None)),
@@ -57,6 +59,37 @@ def identity(dataset: Dataset, seed: int) -> dict:
 def _source(source) -> dict:
     found = {"name": source.name, "digest": source.digest, "licence": source.licence}
     return {**found, "classes": list(source.classes)} if hasattr(source, "classes") else found
+
+
+def differences(found: dict, asked: dict) -> str:
+    """What differs between two identities, name by name, for an error.
+
+    >>> differences({"seed": 1, "options": {"a": 1, "b": 2}}, {"seed": 1, "options": {"a": 1, "b": 3}})
+    'options.b: 2 there, 3 here'
+    """
+    old, new = _flat(found), _flat(asked)
+    return "; ".join(
+        f"{name}: {_short(old.get(name, ABSENT))} there, {_short(new.get(name, ABSENT))} here"
+        for name in sorted({*old, *new})
+        if old.get(name, ABSENT) != new.get(name, ABSENT)
+    )
+
+
+ABSENT = "nothing"
+
+
+def _flat(value: dict, before: str = "") -> dict:
+    found = {}
+    for key, inner in value.items():
+        found.update(
+            _flat(inner, f"{before}{key}.") if isinstance(inner, dict) and inner else {f"{before}{key}": inner}
+        )
+    return found
+
+
+def _short(value) -> str:
+    text = value if isinstance(value, str) else strict_json.dumps(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."
 
 
 def _no_floats(value):
@@ -128,9 +161,16 @@ def read(folder: Path) -> dict:
     """
     path = Path(folder) / NAME
     if not path.is_file():
-        state = "is not there" if not Path(folder).is_dir() else f"has no {NAME}"
+        if (Path(folder) / JOURNAL).is_file():
+            raise UserError(f"{folder}: an unfinished build; run the same `bench generate` again, and it goes on")
+        state = (
+            "is not there" if not Path(folder).exists() else f"has no {NAME}" if Path(folder).is_dir() else "is a file"
+        )
         raise UserError(f"{folder}: the dataset folder {state}; make it with `bench generate NAME --out {folder}`")
-    manifest = strict_json.loads(path.read_bytes(), str(path))
+    try:
+        manifest = strict_json.loads(path.read_bytes(), str(path))
+    except UserError as error:
+        raise UserError(f"{error}; or {REMEDY}") from None
     faults = strict_json.faults(manifest, KEYS, "the manifest")
     if not faults and manifest["schema"] != SCHEMA:
         faults = [f"schema {manifest['schema']} is not {SCHEMA}, the one this version reads"]
@@ -154,7 +194,7 @@ def read(folder: Path) -> dict:
     if not faults and manifest["content_digest"] != overall_digest(manifest):
         faults.append("its content_digest does not follow from its contents")
     if faults:
-        raise UserError(f"{path}: {'; '.join(faults)}. Restore the manifest or make the dataset anew")
+        raise UserError(f"{path}: {'; '.join(faults)}. Restore the manifest, or {REMEDY}")
     return manifest
 
 

@@ -82,8 +82,17 @@ class Opened:
 
     @property
     def splits(self) -> list[str]:
-        """The names of all splits of the folder."""
-        return list(self.manifest["splits"])
+        """The names of all splits of the folder: the training split, then each probe's train and test split."""
+        pairs = [split for pair in self.manifest["probes"].values() for split in pair]
+        return list(
+            dict.fromkeys(
+                [
+                    *sorted(self.manifest["splits"], key=lambda name: name != "pretrain")[:1],
+                    *pairs,
+                    *self.manifest["splits"],
+                ]
+            )
+        )
 
     def to(self, split: str) -> "Opened":
         """Another split of the same folder, without checking again.

@@ -107,7 +107,8 @@ def sheet(sections: list[tuple[str, list[Tile]]], title: str) -> Image.Image:
     draw.text((GAP, top), _fitted(draw, title, image.width - 2 * GAP, font), INK, font)
     top += 2 * LINE
     for (heading, tiles), count in zip(sections, rows, strict=True):
-        draw.text((GAP, top), heading, GREY, font)
+        legend = " (the strip: bit 0 on the left, black is 1)" if any(tile.bits for tile in tiles) else ""
+        draw.text((GAP, top), heading + legend, GREY, font)
         for position, tile in enumerate(tiles):
             left, down = GAP + position % across * (width + GAP), top + LINE + GAP + position // across * step
             _paste(image, draw, tile, (left, down, width, height), font)

@@ -168,7 +168,7 @@ def check_shard(folder: Path, entry: dict) -> None:
         UserError: missing, truncated or changed shard, with the remedy.
     """
     path = folder / entry["name"]
-    remedy = "run the same `bench generate` again after deleting this file, or restore it from a copy"
+    remedy = "run the same `bench generate` again, which makes it anew, or restore it from a copy"
     try:
         stat = path.stat()
     except FileNotFoundError:

@@ -119,5 +119,5 @@ def write(dataset: Dataset, reference: str, seed: int, shard_size: int) -> str:
     """
     import yaml
 
-    content = {"dataset": reference, "seed": seed, "shard_size": shard_size, "options": dict(dataset.options)}
+    content = {"dataset": reference, "seed": seed, "shard_size": shard_size, "options": dict(dataset.given)}
     return yaml.safe_dump(content, sort_keys=False)

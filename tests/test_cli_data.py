@@ -84,7 +84,7 @@ FAULTS = [
     (["preview", "{data}", "--out", "{out}.png", "--split", "probe-tset"], ["did you mean 'probe-test'?"]),
     (["preview", "{data}", "--out", "{out}.png", "--train", "5"], ["unknown argument '--train'"]),
     (["preview", "{tmp}", "--out", "{out}.png"], ["has no manifest.json"]),
-    (["preview", "{tmp}/none", "--out", "{out}.png"], ["unknown dataset"]),
+    (["preview", "{tmp}/none", "--out", "{out}.png"], ["no such folder or file"]),
     (["preview", "{broken}", "--out", "{out}.png"], ["ZeroDivisionError", "drawing sample", "of pretrain"]),
     (["preview", "digit-on-imagenet", "--out", "{out}.png", "--image-size", "600"], ["16 to 512 pixels, not 600"]),
     (["describe"], ["folder"]),

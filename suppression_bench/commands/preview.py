@@ -14,6 +14,8 @@ def run(arguments: list[str]) -> int:
     spec = read_spec(arguments)
     named = arguments[0] if arguments else ""
     folder = Path(named) if spec.dataset == named and named and Path(named).is_dir() else None  # never a spec's dataset
+    if not folder and "/" in named and not Path(named).exists():
+        raise UserError(f"bench preview: {named}: no such folder or file; name a generated folder or a dataset")
     parser = Parser("preview", "Draw a contact sheet of samples with their labels; a dataset need not be generated.")
     parser.add_argument("--out", type=str, default=None, help="the .png file to write")
     parser.add_argument("--split", type=str, default=None, help="only this split (default: all)")

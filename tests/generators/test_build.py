@@ -143,3 +143,43 @@ def test_floor_generators_load_no_heavy_library():
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
             assert {name.split(".")[0] for name in names} <= allowed | optional.get(path.stem, set()), path
+
+
+@pytest.mark.parametrize(
+    "old, new, part",
+    [
+        ('targets = ["parity"]', 'targets = ["sied"]', "the target 'sied' is no feature (parity, letters)"),
+        (
+            '{"parity": ("pretrain", "probe-test")}',
+            '{"pairty": ("pretrain", "probe-test")}',
+            "the probe 'pairty' is no",
+        ),
+        (
+            '("pretrain", "probe-test")',
+            '("pretrain", "probe-tst")',
+            "names the split 'probe-tst', which is none of pretrain",
+        ),
+        ('"pretrain": train, "probe-test": test', '"probe-test": test, "pretrain": train', "first split must be"),
+        ('"probe-test": test', '"probe-test": 0', "the split probe-test has 0 samples"),
+        (
+            'recipe = "toy"',
+            'recipe = "toy"; strength = "bright"',
+            "the strength 'bright' is no option (train, test, noise)",
+        ),
+        ('return {"parity":', 'return {"party":', "'parity' is probed on pretrain, but `draw` gives it no such label"),
+    ],
+)
+def test_slips_in_a_users_dataset_are_named_before_anything_is_written(old, new, part, tmp_path):
+    path = write_toy(tmp_path / "user", (old, new))
+    with pytest.raises(UserError) as caught:
+        make(path, tmp_path / "out")
+    assert part in str(caught.value) and not (tmp_path / "out").exists()
+
+
+def test_a_long_shard_shows_signs_of_life(toy, tmp_path):
+    steps = []
+    make(toy, tmp_path / "out", {"train": 600}, progress=lambda *step: steps.append(step))
+    assert steps == [(250, 609), (500, 609), (600, 609), (609, 609)]
+    steps.clear()
+    make(toy, tmp_path / "two", {"train": 600}, workers=2, shard_size=300, progress=lambda *step: steps.append(step))
+    assert (609, 609) == steps[-1] and {(250, 609), (500, 609), (550, 609), (259, 609)} & set(steps)

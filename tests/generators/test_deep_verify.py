@@ -100,22 +100,24 @@ def test_left_out_samples_and_splits_are_found(toy, tmp_path, capsys):
     short = write_toy(tmp_path / "short", ('"pretrain": train', '"pretrain": train - 1'))
     make(short, tmp_path / "a")
     assert verify(tmp_path / "a")["options"]["train"] == 41
-    assert '"pretrain":40' in refused(capsys, tmp_path / "a", "--deep", "--dataset", toy)
+    assert "splits.pretrain: 40 there, 41 here" in refused(capsys, tmp_path / "a", "--deep", "--dataset", toy)
     more = write_toy(tmp_path / "more", ('"probe-test": test', '"probe-test": test, "spare": 3'))
     make(more, tmp_path / "b")
-    assert '"spare":3' in refused(capsys, tmp_path / "b", "--deep", "--dataset", toy)
+    assert "splits.spare: 3 there, nothing here" in refused(capsys, tmp_path / "b", "--deep", "--dataset", toy)
     make(toy, tmp_path / "c")
-    assert '"spare":3' in refused(capsys, tmp_path / "c", "--deep", "--dataset", more)
+    assert "splits.spare: nothing there, 3 here" in refused(capsys, tmp_path / "c", "--deep", "--dataset", more)
 
 
 @pytest.mark.parametrize(
     "old, new, part",
     [
         ("targets =", "version = 2\n    targets =", "version: 1 there, 2 here"),
-        ("Feature(2)", "Feature(3)", "features: "),
+        ("Feature(2)", "Feature(3)", "features.parity.classes: 2 there, 3 here"),
         ('targets = ["parity"]', "targets = []", 'targets: ["parity"] there, [] here'),
-        ("train: int = 41, test: int = 9", "test: int = 9, train: int = 41, extra: int = 1", "options: "),
-        ("sources = {}", "from generators import sources as s\n    sources = {'d': s.digits('optdigits')}", "sources: {} "),
+        ("train: int = 41, test: int = 9", "test: int = 9, train: int = 41, extra: int = 1",
+         "options.extra: nothing there, 1 here"),
+        ("sources = {}", "from generators import sources as s\n    sources = {'d': s.digits('optdigits')}",
+         "sources.d.name: nothing there, optdigits here"),
     ],
 )  # fmt: skip
 def test_another_version_and_shape_are_named(old, new, part, toy, tmp_path, capsys):
@@ -142,10 +144,12 @@ def test_folders_of_pictures_must_be_named_and_be_the_same(name, tmp_path, capsy
     build(dataset(name, {"image_source": source, "image_size": 32}), tmp_path / "out")
     assert "a b" not in (tmp_path / "out" / manifest.NAME).read_text()
     said = refused(capsys, tmp_path / "out", "--deep")
-    assert "needs a place" in said and "folder:DIR" in said
+    assert "not where it lies: add --image-source folder:DIR" in said
     said = refused(capsys, tmp_path / "out", "--deep", "--image-source", other)
-    assert "sources: " in said and str(tmp_path / "other") not in said
-    assert "options: " in refused(capsys, tmp_path / "out", "--deep", "--image-source", "leaves")
+    assert "sources.images.digest: " in said and str(tmp_path / "other") not in said
+    assert "options.image_source: folder there, leaves here" in refused(
+        capsys, tmp_path / "out", "--deep", "--image-source", "leaves"
+    )
     assert "no such folder" in refused(capsys, tmp_path / "out", "--deep", "--image-source", f"folder:{tmp_path}/none")
     moved = shutil.move(tmp_path / "a b", tmp_path / "größe")
     assert bench("verify", tmp_path / "out", "--deep", "--image-source", f"folder:{moved}") == 0

@@ -77,10 +77,10 @@ def test_pandas_reads_it(real):
         frame, samples = pandas.read_parquet(path), drawn(made, split)
         assert list(frame["id"]) == list(range(len(samples)))
         named = set(columns_of(samples[0]))
-        assert {name for name in frame if not frame[name].isna().all()} == {"image", "id"} | named
+        assert {name for name in frame if not frame[name].isna().all()} == {"picture", "id"} | named
         for row, sample in zip(frame.to_dict("records"), samples, strict=True):
-            assert np.array_equal(pixels(row["image"]["bytes"]), sample.picture)
-            assert row["image"]["path"] == f"{sample.index:08d}.png"
+            assert np.array_equal(pixels(row["picture"]["bytes"]), sample.picture)
+            assert row["picture"]["path"] == f"{sample.index:08d}.png"
             found = {name: row[name].tolist() if isinstance(row[name], np.ndarray) else row[name] for name in named}
             assert found == columns_of(sample)
     assert len({tuple(parquet.read_schema(path).names) for path in files.values()}) == 1
@@ -95,16 +95,16 @@ def test_hugging_face_reads_it(real, load, streaming):
         rows = list(found)
         assert len(rows) == len(samples)
         for row, sample in zip(rows, samples, strict=True):
-            assert isinstance(row["image"], Image.Image) and row["image"].mode == "L"
-            assert np.array_equal(np.asarray(row["image"])[:, :, None], sample.picture)
-            given = {name: value for name, value in row.items() if name not in ("image", "id") and value is not None}
+            assert isinstance(row["picture"], Image.Image) and row["picture"].mode == "L"
+            assert np.array_equal(np.asarray(row["picture"])[:, :, None], sample.picture)
+            given = {name: value for name, value in row.items() if name not in ("picture", "id") and value is not None}
             assert given == columns_of(sample) and row["id"] == sample.index
         kinds = {name: type(kind).__name__ for name, kind in found.features.items()}
         for name, feature in made.features.items():
             inner = found.features[name].feature if feature.many else found.features[name]
             assert kinds[name] == ("List" if feature.many else "ClassLabel")
             assert type(inner).__name__ == "ClassLabel" and inner.num_classes == feature.classes
-    assert kinds["image"] == "Image" and kinds["id"] == "Value"
+    assert kinds["picture"] == "Image" and kinds["id"] == "Value"
 
 
 def test_splits_of_one_export_load_together(real, load):
@@ -238,7 +238,7 @@ def test_a_feature_that_no_sample_has_keeps_its_column(tmp_path):
     make(path, tmp_path / "set")
     table = parquet.read_table(export_parquet(tmp_path / "set", tmp_path / "out")["pretrain"])
     assert table["ghost"].null_count == 41
-    assert table.column_names == ["image", "id", "letters", "parity", "ghost", "factor_row"]
+    assert table.column_names == ["picture", "id", "letters", "parity", "ghost", "factor_row"]
     features = json.loads(table.schema.metadata[b"huggingface"])["info"]["features"]
     assert features["ghost"] == {"_type": "ClassLabel", "names": ["0", "1", "2"]}
 
@@ -260,7 +260,7 @@ def test_values_of_no_column_are_named(tmp_path, factors, sentence):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("label", ["id", "image", "factor_row"])
+@pytest.mark.parametrize("label", ["id", "picture", "factor_row"])
 def test_two_columns_of_one_name_are_refused(tmp_path, label):
     path = write_toy(tmp_path, ('"letters": letters}', f'"letters": letters, "{label}": 1}}'))
     make(path, tmp_path / "set")
