@@ -1,6 +1,16 @@
 """The contract of a loss: a pure function of two views' projections, and what it declares about itself."""
 
 from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from generators.dataset import UserError
+
+# Which of the other samples' views are an anchor's negatives: both views, or only the one that the anchor is not of.
+Pairs = Literal["all", "cross"]
 
 
 def declares(
@@ -12,7 +22,7 @@ def declares(
     take `negatives` (M, d), `labels` (N,) or `generator`, which are no options but are passed in.
 
     Arguments:
-        normalises: whether it scales its inputs to length 1 itself.
+        normalises: whether it scales its inputs itself (at its default options): their length then changes nothing.
         negatives: whether it takes extra negatives (a queue, a memory bank).
         needs_labels: whether it reads labels.
         symmetric: whether swapping the views leaves the value unchanged.
@@ -33,3 +43,144 @@ def declares(
 
 # Arguments of a loss that the harness passes in; everything else behind `*` is an option.
 PASSED_IN = ("negatives", "labels", "generator")
+
+
+def require(holds: bool, sentence: str) -> None:
+    """Refuse a wrong value of an option.
+
+    Raises:
+        UserError: with the sentence, unless it holds.
+    """
+    if not holds:
+        raise UserError(sentence)
+
+
+def require_above_zero(**options: float) -> None:
+    """Refuse options that are zero, below, or no number.
+
+    Raises:
+        UserError: naming the option and its value.
+
+    >>> require_above_zero(temperature=0.1)
+    """
+    for name, value in options.items():
+        require(value > 0, f"the loss's option {name} must be above 0, got {value}")
+
+
+def wide(z: Tensor) -> Tensor:
+    """Half precision becomes float32: similarities divided by a small temperature need its digits."""
+    return z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
+
+
+def normalised(z: Tensor) -> Tensor:
+    """Rows of length 1, float32 at least."""
+    return F.normalize(wide(z), dim=1)
+
+
+def products(a: Tensor, b: Tensor) -> Tensor:
+    """Scalar products of all rows of a (N, d) with all rows of b (M, d), out of autocast's reach: (N, M)."""
+    with torch.autocast(a.device.type, enabled=False):
+        return a @ b.T
+
+
+def without_diagonal(square: Tensor) -> Tensor:
+    """A (N, N) matrix without its diagonal: (N, N - 1).
+
+    >>> without_diagonal(torch.arange(9).view(3, 3)).tolist()
+    [[1, 2], [3, 5], [6, 7]]
+    """
+    count = len(square)
+    # After the first element, every N + 1 elements end with one of the diagonal: a view instead of a boolean index.
+    return square.flatten()[1:].view(count - 1, count + 1)[:, :-1].reshape(count, count - 1)
+
+
+def similarities(z1: Tensor, z2: Tensor, pairs: Pairs, negatives: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Cosine similarities of every anchor (first the N of z1, then the N of z2) with its positive and its negatives.
+
+    Arguments:
+        z1, z2: (N, d) projections of the two views, any length.
+        pairs: `all`: the 2N - 2 views of the other samples are negatives; `cross`: the N - 1 of the other view.
+        negatives: (M, d) more of them, the same for every anchor.
+
+    Returns:
+        The positive (2N,) and the negatives (2N, K), neither with an anchor's similarity to itself.
+
+    Raises:
+        UserError: unknown pairs, or no negative at all.
+    """
+    require(pairs in ("all", "cross"), f"the loss's option pairs must be all or cross, got {pairs!r}")
+    extra = 0 if negatives is None else len(negatives)
+    require(len(z1) + extra > 1, "a batch of one sample holds no negatives: give two samples or more")
+    z1, z2 = normalised(z1), normalised(z2)
+    across = products(z1, z2)
+    found = [torch.cat([without_diagonal(across), without_diagonal(across.T)])]
+    if pairs == "all":
+        found.append(torch.cat([without_diagonal(products(z, z)) for z in (z1, z2)]))
+    if extra:
+        found.append(products(torch.cat([z1, z2]), normalised(negatives)))
+    return across.diagonal().repeat(2), torch.cat(found, dim=1)
+
+
+def excess(positive: Tensor, negative: Tensor, temperature: float | Tensor) -> Tensor:
+    """Log of the negatives' sum over the positive's term, (A,): softplus of it is the cross entropy, sigmoid is 1 - P.
+
+    Arguments:
+        positive: (A,) similarities.
+        negative: (A, K) similarities.
+        temperature: divides both.
+    """
+    return torch.logsumexp(negative / temperature, dim=1) - positive / temperature
+
+
+def weighted_entropy(odds: Tensor) -> Tensor:
+    """Cross entropy softplus(odds) times the constant 1 / W, W = 1 - P = sigmoid(odds) without gradient, (A,).
+
+    Computed as what it is, 1 / W overflows where the positive wins by far. But the entropy's derivative is W, so the
+    product's is 1, and its value tends to 1: both are finite.
+    """
+    # Below -60 the value is 1 to the last digit.
+    bounded = odds.detach().clamp(min=-60)
+    return F.softplus(bounded) / torch.sigmoid(bounded) + (odds - odds.detach())
+
+
+def hardest(negative: Tensor, alpha: float, top_k: int | None) -> Tensor:
+    """The largest similarities of every row.
+
+    Arguments:
+        negative: (A, K) similarities.
+        alpha: the fraction that is kept, rounded, at least one.
+        top_k: this many instead (all where there are fewer).
+
+    Returns:
+        (A, number kept).
+
+    Raises:
+        UserError: a fraction outside of (0, 1], or fewer than one.
+
+    >>> hardest(torch.tensor([[0.1, 0.4, 0.2, 0.3]]), 0.5, None).shape
+    torch.Size([1, 2])
+    """
+    require(0 < alpha <= 1, f"the loss's option alpha must be above 0 and at most 1, got {alpha}")
+    require(top_k is None or top_k >= 1, f"the loss's option top_k must be none, or 1 or more, got {top_k}")
+    count = negative.shape[1]
+    kept = max(1, round(alpha * count)) if top_k is None else min(top_k, count)
+    return negative if kept == count else negative.topk(kept, dim=1, sorted=False).values
+
+
+def same_class(labels: Tensor | None) -> Tensor:
+    """Which of the 2N views, first those of z1, then of z2, share a label: (2N, 2N), true on the diagonal.
+
+    Raises:
+        UserError: no labels, or not one integer a sample.
+    """
+    require(labels is not None, "this loss needs the samples' labels: use it with a method that reads labels")
+    require(labels.ndim == 1, f"this loss needs one label a sample, got labels of shape {tuple(labels.shape)}")
+    both = labels.repeat(2)
+    return both[:, None] == both[None, :]
+
+
+def supervised_logits(z1: Tensor, z2: Tensor, temperature: float) -> Tensor:
+    """Cosine similarities of all 2N views divided by the temperature, -inf for a view with itself: (2N, 2N)."""
+    both = torch.cat([normalised(z1), normalised(z2)])
+    itself = torch.eye(len(both), dtype=torch.bool, device=both.device)
+    return (products(both, both) / temperature).masked_fill(itself, float("-inf"))

@@ -1,16 +1,16 @@
 """NT-Xent: the normalised, temperature-scaled cross entropy of SimCLR."""
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from suppression_bench.loss import declares
+from suppression_bench.loss import Pairs, declares, normalised, products, require, require_above_zero
 
 
-@declares(normalises=True)
-def nt_xent(z1: Tensor, z2: Tensor, *, temperature: float = 0.1, pairs: Literal["all", "cross"] = "all") -> Tensor:
+@declares(normalises=True, negatives=True)
+def nt_xent(
+    z1: Tensor, z2: Tensor, *, temperature: float = 0.1, pairs: Pairs = "all", negatives: Tensor | None = None
+) -> Tensor:
     """Cross entropy of finding each view's partner among the other samples' views, mean over the 2N anchors.
 
     Reference: Chen, Kornblith, Norouzi & Hinton (ICML 2020), eq. 1. With `pairs="all"` an anchor has the 2N - 2
@@ -21,6 +21,7 @@ def nt_xent(z1: Tensor, z2: Tensor, *, temperature: float = 0.1, pairs: Literal[
         z1, z2: (N, d) projections of the two views of the same N samples, any length.
         temperature: divides the cosine similarities, above 0.
         pairs: which pairs are negatives.
+        negatives: (M, d) more of them for every anchor (a queue, a memory bank).
 
     Returns:
         The scalar loss in nats, float32 at least.
@@ -29,18 +30,22 @@ def nt_xent(z1: Tensor, z2: Tensor, *, temperature: float = 0.1, pairs: Literal[
     >>> round(nt_xent(z, z, pairs="cross").item(), 6) == round(torch.tensor(4.0).log().item(), 6)
     True
     """
-    z1, z2 = F.normalize(_wide(z1), dim=1), F.normalize(_wide(z2), dim=1)
+    require_above_zero(temperature=temperature)
+    require(pairs in ("all", "cross"), f"the loss's option pairs must be all or cross, got {pairs!r}")
+    z1, z2 = normalised(z1), normalised(z2)
     count = len(z1)
     target = torch.arange(count, device=z1.device)
-    with torch.autocast(z1.device.type, enabled=False):
-        if pairs == "cross":
-            logits = z1 @ z2.T / temperature
-            return (F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)) / 2
-        both = torch.cat([z1, z2])
-        logits = both @ both.T / temperature
-        logits = logits.masked_fill(torch.eye(2 * count, dtype=torch.bool, device=z1.device), float("-inf"))
-        return F.cross_entropy(logits, torch.cat([target + count, target]))
 
+    def candidates(logits: Tensor, anchors: Tensor) -> Tensor:
+        if negatives is None:
+            return logits
+        return torch.cat([logits, products(anchors, normalised(negatives)) / temperature], dim=1)
 
-def _wide(z: Tensor) -> Tensor:
-    return z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
+    if pairs == "cross":
+        logits = products(z1, z2) / temperature
+        there, back = candidates(logits, z1), candidates(logits.T, z2)
+        return (F.cross_entropy(there, target) + F.cross_entropy(back, target)) / 2
+    both = torch.cat([z1, z2])
+    logits = products(both, both) / temperature
+    logits = logits.masked_fill(torch.eye(2 * count, dtype=torch.bool, device=z1.device), float("-inf"))
+    return F.cross_entropy(candidates(logits, both), torch.cat([target + count, target]))

@@ -13,14 +13,21 @@ from generators import catalog
 FLOORS = {
     7: ["cli", "commands/*"],
     6: ["runner", "results/frame", "results/tables", "results/figures"],
-    5: ["settings", "spec", "suite", "cell"],
+    5: ["settings", "spec", "suite", "cell", "conformance/*"],
     4: ["training/loop", "methods/*", "evaluation/lbfgs", "evaluation/probe", "evaluation/online_probe", "evaluation/features",
-        "evaluation/measure"],
-    3: ["method", "encoder", "encoders/*", "training/data", "training/checkpoint"],
+        "evaluation/measure", "evaluation/unit_features", "evaluation/metrics", "evaluation/separation", "evaluation/neighbours",
+        "evaluation/represent"],
+    3: ["method", "encoder", "decoder", "encoders/*", "training/data", "training/checkpoint"],
     2: ["loss", "losses/*", "results/record", "provenance"],
-    1: ["training/views", "training/optimizers"],
+    1: ["training/views", "training/optimizers", "training/gather"],
 }  # fmt: skip
-PACKAGES = ["__init__", "training/__init__", "evaluation/__init__", "results/__init__"]  # empty but for a docstring
+PACKAGES = [
+    "__init__",
+    "training/__init__",
+    "evaluation/__init__",
+    "results/__init__",
+    "conformance/__init__",
+]  # empty but for a docstring
 PLUGINS = ("methods", "losses", "encoders", "commands")
 HEAVY = {"torch", "torchvision", "suppression_bench"}
 LONGEST = 300

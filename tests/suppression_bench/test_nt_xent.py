@@ -115,7 +115,7 @@ def test_temperature_changes_the_value(pairs):
 
 
 def test_declares_what_it_is():
-    assert nt_xent.normalises and nt_xent.symmetric and not nt_xent.needs_labels and not nt_xent.negatives
+    assert nt_xent.normalises and nt_xent.symmetric and nt_xent.negatives and not nt_xent.needs_labels
 
 
 def test_the_randbit_recipes_loss_is_the_notebooks(randbit):

@@ -1,0 +1,1 @@
+"""The conformance kit: what every loss and every method must fulfil, a user's own too."""

@@ -1,0 +1,294 @@
+"""The conformance kit over every loss, one value by hand for each, and planted errors that the kit must catch."""
+
+import math
+from math import e, exp, log
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from generators import catalog
+from generators.dataset import UserError
+from generators.options import parameters
+from suppression_bench.conformance import losses, naive
+from suppression_bench.conformance.check import Check
+from suppression_bench.conformance.losses import check_loss
+from suppression_bench.conformance.references import EQUAL_FEATURES, SETTINGS
+from suppression_bench.loss import declares, normalised, weighted_entropy, without_diagonal
+
+LOSSES = catalog.names("suppression_bench.losses")
+PAIRED = [
+    "dcl",
+    "dclw",
+    "dual-temperature",
+    "flat-nce",
+    "hard",
+    "hard-simple",
+    "hcl",
+    "ifm",
+    "macl",
+    "nt-xent",
+    "simple",
+]
+
+
+def load(name):
+    return catalog.load_function("suppression_bench.losses", name)
+
+
+def failed(function, name):
+    return {check.name: check.detail for check in check_loss(function, name) if not check.passed}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_conforms(name):
+    assert failed(load(name), name) == {}
+
+
+def test_every_loss_has_a_naive_reference():
+    assert set(LOSSES) == set(naive.BY_NAME) == set(SETTINGS)
+    assert set(EQUAL_FEATURES) == set(LOSSES) - {"swd", "barlow-twins", "vicreg"}
+    assert [name for name in LOSSES if load(name).needs_labels] == ["supcon-in", "supcon-out"]
+    assert [name for name in LOSSES if load(name).negatives] == sorted([*PAIRED, "decoupled-nt-xent"])
+
+
+def test_the_kit_takes_names_and_files_and_refuses_others_before_it_starts_a_process(tmp_path, monkeypatch):
+    path = tmp_path / "my_loss.py"
+    path.write_text("def my_loss(z1, z2):\n    return (z1 - z2).square().mean()\n")
+    monkeypatch.setattr(
+        losses, "check_gathered", lambda references: {one: Check("gathered", True) for one in references}
+    )
+    found = losses.check_losses(["vicreg", str(path)])
+    assert list(found) == ["vicreg", "my-loss"] and all(check.passed for check in found["vicreg"])
+    undeclared, gathered = found["my-loss"]
+    assert not undeclared.passed and "@declares" in undeclared.detail and gathered.name == "gathered"
+    monkeypatch.setattr(losses, "check_gathered", None)
+    with pytest.raises(UserError, match="did you mean"):
+        losses.check_losses(["vicregg"])
+
+
+EYE = torch.eye(2)  # equal views of two orthogonal samples: the positive has similarity 1, both negatives 0
+HALF = torch.tensor([[1.0, 0.0], [1.0, 0.0]])  # a second view that leaves the second sample of EYE
+OPPOSITE, ACROSS = torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), torch.tensor([[0.0, 1.0], [0.0, -1.0]])
+EQUAL_COLUMNS = torch.tensor([[1.0, 1.0], [-1.0, -1.0]])
+WARM = exp(1 / 0.6)  # exp(1 / tau) for tau = .4 (1 + .5)
+
+BY_HAND = [
+    ("nt-xent", EYE, EYE, {"temperature": 1.0}, log(1 + 2 / e)),
+    ("decoupled-nt-xent", EYE, EYE, {"temperature": 1.0, "weight": 1.0}, log(2 * e + 2)),
+    ("decoupled-nt-xent", EYE, HALF, {"weight": 0.0}, 2 / 4 / 2),
+    ("swd", 0 * EYE, EYE, {"prior": "normal", "weight": 0.0}, 2 / 4 / 2),
+    ("dcl", EYE, EYE, {"temperature": 1.0}, log(2) - 1),
+    ("dclw", EYE, HALF, {"temperature": 1.0, "sigma": 1.0},
+     (2 * log(1 + e) + 2 * log(2) + 1) / 4 - (2 - e / ((e + 1) / 2)) / 2),
+    ("dual-temperature", EYE, EYE, {"temperature": 1.0, "anchor_temperature": 0.5}, (e + 2) / (e**2 + 2) * log(1 + 2 / e)),
+    ("flat-nce", EYE, HALF, {}, 1.0),
+    ("macl", EYE, EYE, {"form": "b", "temperature": 0.4}, log(1 + 2 / WARM) * (WARM + 2) / 2),
+    ("macl", EYE, EYE, {"form": "a", "temperature": 0.5}, log(1 + 2 / e) * (e + 2) / 2),
+    ("macl", EYE, HALF, {"form": "w", "temperature": 1.0, "alpha": 1.0, "pairs": "cross"},
+     (6 * log(2) + (1 + e) * log(1 + 1 / e) + 2 * (1 + e) / e * log(1 + e)) / 4),
+    ("hard", EYE, EYE, {"temperature": 1.0, "top_k": 1}, log(1 + 1 / e)),
+    ("simple", OPPOSITE, OPPOSITE, {}, -2.0),
+    ("simple", OPPOSITE, OPPOSITE, {"weight": 1.0}, -3.0),
+    ("hard-simple", EYE, HALF, {"top_k": 1}, 0.75 - 0.5),
+    ("hcl", EYE, EYE, {"temperature": 1.0, "beta": 1.0, "tau_plus": 0.1}, log(1 + (2 - 0.2 * e) / 0.9 / e)),
+    ("hcl", EYE, EYE, {"temperature": 0.5, "tau_plus": 0.5}, log(1 + 2 * exp(-2) / exp(2))),  # the floor holds
+    ("ifm", EYE, EYE, {"temperature": 1.0, "epsilon": 0.5}, (log(1 + 2 / e) + log(3)) / 2),
+    ("supcon-out", EYE, EYE, {"temperature": 1.0}, log(e + 2) - 1 / 3),
+    ("supcon-in", EYE, EYE, {"temperature": 1.0}, log(3)),
+    ("align-uniform", OPPOSITE, ACROSS, {}, 2 - 8.0),
+    ("align-uniform", OPPOSITE, ACROSS, {"alpha": 1.0, "uniform_weight": 0.0}, math.sqrt(2)),
+    ("barlow-twins", EQUAL_COLUMNS, EQUAL_COLUMNS, {"weight": 0.5}, 1.0),
+    ("vicreg", EQUAL_COLUMNS, EQUAL_COLUMNS, {}, 8.0),
+    ("vicreg", 0 * EYE, 0 * EYE, {}, 25 * (1 - 0.01)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "z1", "z2", "options", "expected"), BY_HAND)
+def test_a_value_known_by_hand(name, z1, z2, options, expected):
+    labels = {"labels": torch.tensor([4, 4])} if load(name).needs_labels else {}
+    assert load(name)(z1, z2, **labels, **options).item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_every_loss_has_a_value_by_hand():
+    assert {name for name, *_ in BY_HAND} == set(LOSSES)
+
+
+def test_the_distance_to_a_prior_in_one_dimension_is_that_of_the_sorted_samples():
+    # Four views against the four samples that a fresh generator draws first; turning both around changes nothing.
+    z1, z2 = torch.tensor([[0.5], [-2.0]]), torch.tensor([[0.5], [1.0]])
+    prior = torch.randn(4, 1, generator=torch.Generator().manual_seed(3)).sort(dim=0).values.squeeze()
+    expected = (prior - torch.tensor([-2.0, 0.5, 0.5, 1.0])).square().mean() * 2 + 9 / 4
+    value = load("swd")(z1, z2, prior="normal", weight=2.0, generator=torch.Generator().manual_seed(3))
+    assert value.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_only_the_hypersphere_normalises():
+    z1, z2 = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(0))
+    for prior, equal in (("hypersphere", True), ("hypercube", False), ("normal", False)):
+        values = [
+            load("swd")(k * z1, k * z2, prior=prior, generator=torch.Generator().manual_seed(0)).item() for k in (1, 4)
+        ]
+        assert (values[0] == pytest.approx(values[1], rel=1e-5)) is equal
+
+
+def test_the_directions_are_orthogonal_and_fresh():
+    from suppression_bench.losses import swd
+
+    settings = dict(generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    first, second = (swd._rotation(6, settings) for _ in range(2))
+    torch.testing.assert_close(first @ first.T, torch.eye(6, dtype=torch.float64))
+    assert (first - second).abs().max() > 0.1
+
+
+def test_the_weight_of_an_anchor_stays_finite_where_it_overflows():
+    odds = torch.tensor([-300.0, -20.0, 0.0, 3.0], requires_grad=True)
+    value = weighted_entropy(odds)
+    (gradient,) = torch.autograd.grad(value.sum(), odds)
+    assert gradient.tolist() == [1.0] * 4
+    exact = odds.detach().double()
+    torch.testing.assert_close(value[1:].double(), (F.softplus(exact) / torch.sigmoid(exact))[1:], rtol=1e-5, atol=0)
+    assert value[0].item() == 1.0
+
+
+def test_a_matrix_without_its_diagonal_keeps_the_order_of_its_rows():
+    square = torch.arange(25).view(5, 5)
+    assert without_diagonal(square).tolist() == [[5 * i + j for j in range(5) if j != i] for i in range(5)]
+
+
+WRONG = [
+    *[(name, {"temperature": 0.0}) for name in LOSSES if "temperature" in parameters(load(name))],
+    *[(name, {"pairs": "some"}) for name in PAIRED],
+    ("nt-xent", {"temperature": float("nan")}), ("dual-temperature", {"anchor_temperature": -1.0}), ("dclw", {"sigma": 0.0}),
+    ("decoupled-nt-xent", {"weight": -1.0}), ("swd", {"prior": "cube"}), ("swd", {"weight": -1.0}), ("macl", {"form": "c"}),
+    ("macl", {"beta": 1.0}), ("macl", {"alpha": 0.0}), ("hard", {"alpha": 0.0}), ("hard", {"alpha": 1.5}), ("hard", {"top_k": 0}),
+    ("hard-simple", {"alpha": -1.0}), ("hard-simple", {"weight": -1.0}), ("simple", {"weight": -1.0}), ("hcl", {"beta": -1.0}),
+    ("hcl", {"tau_plus": 1.0}), ("ifm", {"epsilon": -0.1}), ("align-uniform", {"alpha": 0.5}), ("align-uniform", {"t": 0.0}),
+    ("align-uniform", {"align_weight": -1.0}), ("barlow-twins", {"weight": -1.0}), ("vicreg", {"variance_weight": -1.0}),
+    ("supcon-in", {"labels": None}), ("supcon-out", {"labels": torch.ones(2, 3)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options"), WRONG)
+def test_a_wrong_value_is_a_sentence(name, options):
+    labels = {"labels": torch.tensor([0, 1])} if load(name).needs_labels else {}
+    with pytest.raises(UserError, match=" ") as caught:
+        load(name)(EYE, EYE, **{**labels, **options})
+    [option] = options
+    assert option in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["dcl", "hard", "simple", "align-uniform", "barlow-twins", "vicreg"])
+def test_a_batch_of_one_is_refused_where_it_has_no_meaning(name):
+    with pytest.raises(UserError, match="one sample"):
+        load(name)(EYE[:1], EYE[:1])
+
+
+def test_one_sample_and_a_queue_are_enough():
+    value = load("dcl")(EYE[:1], EYE[:1], temperature=1.0, negatives=EYE)
+    assert value.item() == pytest.approx(log(e + 1) - 1)
+
+
+# Planted errors: each is what somebody published or could easily write. The kit must catch all of them.
+
+
+def _logits(z1, z2, temperature):
+    both = torch.cat([normalised(z1), normalised(z2)])
+    target = torch.arange(len(both)).roll(len(z1))
+    return both @ both.T / temperature, target
+
+
+def _masked(z1, z2, temperature):
+    logits, target = _logits(z1, z2, temperature)
+    return logits.masked_fill(torch.eye(len(logits), dtype=torch.bool), float("-inf")), target
+
+
+@declares(normalises=True)
+def ignores_temperature(z1, z2, *, temperature: float = 0.1, pairs: str = "all"):
+    return F.cross_entropy(*_masked(z1, z2, 0.1))
+
+
+@declares(normalises=True)
+def sums_two_logarithms(z1, z2, *, temperature: float = 0.1, pairs: str = "all"):
+    logits, target = _masked(z1, z2, temperature)
+    halves = logits.split(len(z1), dim=1)
+    return (sum(torch.logsumexp(half, dim=1) for half in halves) - logits.gather(1, target[:, None])[:, 0]).mean()
+
+
+@declares(normalises=True)
+def keeps_itself(z1, z2, *, temperature: float = 0.1, pairs: str = "all"):
+    return F.cross_entropy(*_logits(z1, z2, temperature))
+
+
+@declares(normalises=True)
+def scales_by_the_temperature(z1, z2, *, temperature: float = 0.1, pairs: str = "all"):
+    return temperature / 0.07 * F.cross_entropy(*_masked(z1, z2, temperature))
+
+
+@declares(normalises=True)
+def one_way(z1, z2, *, temperature: float = 0.1):
+    return F.cross_entropy(normalised(z1) @ normalised(z2).T / temperature, torch.arange(len(z1)))
+
+
+@declares(normalises=True)
+def in_half_precision(z1, z2, *, temperature: float = 0.1):
+    a, b = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
+    logits = a @ b.T / temperature
+    return (F.cross_entropy(logits, torch.arange(len(a))) + F.cross_entropy(logits.T, torch.arange(len(a)))) / 2
+
+
+@declares(normalises=True)
+def sums_squares(z1, z2, *, prior: str = "hypersphere", weight: float = 5.0, generator: torch.Generator | None = None):
+    z1, z2 = (normalised(z) if prior == "hypersphere" else z for z in (z1, z2))
+    align = (z1 - z2).square().mean() / 2
+    mean = load("swd")(z1, z2, prior=prior, weight=1.0, generator=generator) - align
+    return align + weight * mean * 2 * z1.numel()
+
+
+@declares(normalises=True)
+def overflows(z1, z2, *, temperature: float = 0.1):
+    a, b = normalised(z1), normalised(z2)
+    terms = (a @ b.T / temperature).exp()
+    return -(terms.diagonal() / (terms.sum(0) + terms.sum(1))).log().mean()
+
+
+@declares(normalises=False)
+def normalises_undeclared(z1, z2, *, temperature: float = 0.1):
+    return load("nt-xent")(z1, z2, temperature=temperature)
+
+
+@declares(normalises=True)
+def undeclared_negatives(z1, z2, *, negatives=None):
+    return load("simple")(z1, z2, negatives=negatives)
+
+
+FORMULA = "Value and gradient are those of a naive loop in double precision"
+EQUAL = "On equal features it has its known value (the log of the number of candidates)"
+TEMPERATURE = "Every temperature changes the gradient"
+FINITE = "Finite in half precision under autocast and at a temperature of .01, computed in float32 at least"
+LENGTH = "The projections' length changes the gradient's direction exactly where it does not normalise"
+MUTANTS = [
+    (ignores_temperature, "nt-xent", {FORMULA, TEMPERATURE}),
+    (ignores_temperature, "my-loss", {TEMPERATURE}),
+    (sums_two_logarithms, "nt-xent", {FORMULA, EQUAL}),
+    (keeps_itself, "nt-xent", {FORMULA, EQUAL}),
+    (scales_by_the_temperature, "nt-xent", {FORMULA, EQUAL}),
+    (one_way, "my-loss", {"Swapped views change nothing, where it is declared symmetric"}),
+    (in_half_precision, "my-loss", {FINITE}),
+    (overflows, "my-loss", {FINITE}),
+    (sums_squares, "swd", {FORMULA}),
+    (load("supcon-in"), "supcon-out", {FORMULA}),
+    (load("supcon-out"), "supcon-in", {FORMULA}),
+    (load("dcl"), "nt-xent", {FORMULA, EQUAL}),
+    (load("nt-xent"), "dcl", {FORMULA, EQUAL}),
+    (normalises_undeclared, "my-loss", {LENGTH}),
+    (undeclared_negatives, "my-loss", {"It declares what it takes"}),
+    (lambda z1, z2: (z1 - z2).square().mean(), "my-loss", {"It declares what it takes"}),
+]
+
+
+@pytest.mark.parametrize(("mutant", "name", "expected"), MUTANTS, ids=[f"{m.__name__}-{n}" for m, n, _ in MUTANTS])
+def test_a_planted_error_is_caught(mutant, name, expected):
+    found = failed(mutant, name)
+    assert expected <= set(found), found
+    assert all(found[check] for check in expected)  # and says what was seen
