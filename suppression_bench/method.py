@@ -56,18 +56,28 @@ class Method(nn.Module, ABC):
     """A representation-learning method; its options are the keyword-only arguments of its constructor.
 
     It is built as `Subclass(encoder, info, **options)`, or `Subclass(encoder, info, loss, **options)` where its
-    constructor has an argument `loss`: then the harness resolves the loss and hands it over as `loss(z1, z2)`.
+    constructor has an argument `loss`: then the harness resolves the loss and hands it over as `loss(z1, z2)`, and
+    `loss(z1, z2, negatives=...)` or `labels=...` where `passes` says so.
 
     Class flags:
         needs_labels: the method sees the labels of the training split (it is shown apart from the others).
         trains: whether there is anything to train.
         views: number of augmented views per sample and step.
+        default_loss: the loss that is handed over where nothing names another.
+        passes: what else it hands to its loss, of `negatives` and `labels`.
+        no_gradient: names of its submodules that no gradient may pass; each is used in every step.
+        later: options younger than published records, left out of a cell's spec while they have their default, so
+            that those cells keep their ids.
     """
 
     name: str  # the file's stem, set by the catalog
     needs_labels = False
     trains = True
     views = 2
+    default_loss = "nt_xent"
+    passes: tuple[str, ...] = ()
+    no_gradient: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
 
     def __init__(self, encoder: Encoder, info: Info):
         super().__init__()

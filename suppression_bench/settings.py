@@ -1,5 +1,7 @@
 """Settings of a cell: dotted names, short names, and every value checked against the signature it ends in."""
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from generators import catalog, options
@@ -43,9 +45,15 @@ class Targets:
 
 def takes_loss(method: type) -> bool:
     """Whether a method's constructor wants a loss handed over."""
-    import inspect
-
     return "loss" in inspect.signature(method.__init__).parameters
+
+
+def default_loss(method: str) -> str:
+    """The loss of a method, given by name or path, where no recipe names another."""
+    try:
+        return catalog.load_class("suppression_bench.methods", method, Method).default_loss
+    except UserError:
+        return Method.default_loss  # `find_targets` says what is wrong, together with all else
 
 
 def find_targets(dataset: str, method: str, loss: str, encoder: str, fixed_data: bool) -> Targets:
@@ -68,9 +76,24 @@ def find_targets(dataset: str, method: str, loss: str, encoder: str, fixed_data:
     attempt("encoder", catalog.load_class, "suppression_bench.encoders", encoder, Encoder)
     if "method" in found and takes_loss(found["method"]):
         attempt("loss", catalog.load_function, "suppression_bench.losses", loss)
+    if "loss" in found:
+        faults += _mismatches(found["method"], method, found["loss"], loss)
     if faults:
         raise UserError("; ".join(faults))
     return Targets(found.get("dataset"), found["method"], found.get("loss"), found["encoder"])
+
+
+def _mismatches(method: type, method_name: str, loss: Callable, loss_name: str) -> list[str]:
+    """What a method hands to its loss that the loss cannot take, and what the loss needs that nobody gives it."""
+    taken = [name for name in PASSED_IN if name in inspect.signature(loss).parameters]
+    faults = [
+        f"the method {method_name} hands {name} to its loss, but {loss_name} takes none"
+        for name in method.passes
+        if name not in taken
+    ]
+    if getattr(loss, "needs_labels", False) and "labels" not in method.passes:
+        faults.append(f"the loss {loss_name} needs labels, but the method {method_name} gives none; use supcon")
+    return faults
 
 
 def flatten(nested: dict, what: str) -> dict:
@@ -134,6 +157,14 @@ def merge(layers: list[tuple[str, dict]], known: dict[str, list[str]]) -> tuple[
     return merged, faults
 
 
+def _without_later(target: object, resolved: dict, skip: tuple[str, ...]) -> dict:
+    """Resolved options without those younger than published records that have their default."""
+    known = options.parameters(target, skip)
+    later = getattr(target, "later", ())
+    plain = {name: list(p.default) if isinstance(p.default, tuple) else p.default for name, p in known.items()}
+    return {name: value for name, value in resolved.items() if name not in later or value != plain[name]}
+
+
 def without_stale(layers: list[tuple[str, dict]], section: str, default: str) -> list[tuple[str, dict]]:
     """The layers without the options of a loss or encoder that a later layer replaces by another.
 
@@ -194,6 +225,7 @@ def resolve(merged: dict, targets: Targets, fixed_data: bool) -> tuple[dict, lis
             continue
         sections[section], more = options.check_options(target, by_section[section], section, skip)
         faults += more
+        sections[section] = _without_later(target, sections[section], skip)
     for name, default in (("seed", 0), ("bits", 0)):
         try:
             sections["data"][name] = options.convert(own.get(name, default), int)

@@ -12,7 +12,7 @@ from suppression_bench import settings
 from suppression_bench.evaluation import probe
 
 RECIPES = Path(__file__).parent / "recipes"
-LOSS, ENCODER = "nt_xent", "resnet18"  # where no recipe names another
+ENCODER = "resnet18"  # where no recipe names another
 
 
 @dataclass
@@ -109,13 +109,13 @@ def make_cells(
         UserError: an unknown recipe, method, loss, encoder or dataset.
     """
     layers, recipe_name = _with_recipe(recipe, method, layers)
-    dataset = settings.last(layers, "data.dataset", "")
+    dataset, loss = settings.last(layers, "data.dataset", ""), settings.default_loss(method)
     references = {
         "method": method,
-        "loss": settings.last(layers, "loss.name", LOSS),
+        "loss": settings.last(layers, "loss.name", loss),
         "encoder": settings.last(layers, "encoder.name", ENCODER),
     }
-    layers = settings.without_stale(settings.without_stale(layers, "loss", LOSS), "encoder", ENCODER)
+    layers = settings.without_stale(settings.without_stale(layers, "loss", loss), "encoder", ENCODER)
     fixed = bool(origin.folder)
     targets = settings.find_targets(dataset, **references, fixed_data=fixed)
     if not targets.loss:  # the recipe's or suite's loss is not for this method

@@ -49,8 +49,7 @@ class OnlineProbe:
         self.optimizer = training.build_optimizer(self.layer, 0.0)
 
     def __call__(self, step: int, features: Tensor, index: Tensor) -> None:
-        share = optimizers.rate(self.training.schedule, step, self.steps, self.warmup)
-        optimizers.set_rate(self.optimizer, self.training.learning_rate * share)
+        optimizers.set_rate(self.optimizer, self.training.rate(step, self.steps, self.warmup))
         parts = self.layer(features.float()).split(self.classes, dim=1)
         loss = sum(F.cross_entropy(part, labels[index]) for part, labels in zip(parts, self.labels, strict=True))
         self.optimizer.zero_grad(set_to_none=True)

@@ -23,6 +23,8 @@ class BYOL(Method):
         momentum: weight of the old average at the start, in [0, 1].
     """
 
+    no_gradient = ("target_encoder", "target_head")
+
     def __init__(
         self,
         encoder: Encoder,

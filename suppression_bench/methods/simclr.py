@@ -1,9 +1,12 @@
 """SimCLR: two views, a projection head and a contrastive loss between them."""
 
+import inspect
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
+from generators.dataset import UserError
 from suppression_bench.encoder import Encoder, mlp
 from suppression_bench.method import Batch, Info, Method, Output
 
@@ -18,19 +21,49 @@ class SimCLR(Method):
         loss: the two-view loss.
         head: widths of the projection head's layers.
         loss_weight: factor of the loss against the weight decay (the notebook's loss is a sum of two means: 2).
+        temperature_end: the loss's temperature goes linearly from its own to this one over training (Huang et al.,
+            "Model-aware contrastive learning", ICML 2023, Table 1); without it the temperature stays.
     """
 
+    later = ("temperature_end",)
+
     def __init__(
-        self, encoder: Encoder, info: Info, loss: Callable, *, head: list[int] = (512, 128), loss_weight: float = 1.0
+        self,
+        encoder: Encoder,
+        info: Info,
+        loss: Callable,
+        *,
+        head: list[int] = (512, 128),
+        loss_weight: float = 1.0,
+        temperature_end: float | None = None,
     ):
         super().__init__(encoder, info)
         self.head = mlp(encoder.width, head, encoder.batch_norm)
         self.pair_loss, self.loss_weight = loss, loss_weight
+        self.temperatures = None if temperature_end is None else (_temperature(loss), temperature_end)
+        if temperature_end is not None and temperature_end <= 0:
+            raise UserError(f"method.temperature_end must be above 0, got {temperature_end}")
+        self.register_buffer("progress", torch.zeros((), dtype=torch.float64))
 
     def loss(self, batch: Batch) -> Output:
         first, second = (self.encoder(view) for view in batch.views)
-        value = self.pair_loss(self.head(first), self.head(second))
+        changed = {}
+        if self.temperatures:
+            start, end = self.temperatures
+            changed["temperature"] = start + (end - start) * self.progress.item()
+        value = self.pair_loss(self.head(first), self.head(second), **changed)
         return Output(self.loss_weight * value, first)
+
+    def after_step(self, progress: float) -> None:
+        self.progress.fill_(progress)
 
     def project(self, features: Tensor) -> Tensor:
         return self.head(features)
+
+
+def _temperature(loss: Callable) -> float:
+    # A loss with its options filled in still shows them in its signature.
+    found = inspect.signature(loss).parameters.get("temperature")
+    if found is None or not isinstance(found.default, (int, float)):
+        raise UserError("method.temperature_end: this loss has no temperature; leave the option out")
+    return found.default

@@ -1,6 +1,7 @@
 """Optimizers and learning-rate schedules, by name."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -69,14 +70,27 @@ def build(
     return LARS(parts, lr=learning_rate, momentum=momentum)
 
 
-def rate(schedule: str, step: int, steps: int, warmup: int) -> float:
+def rate(
+    schedule: str, step: int, steps: int, warmup: int, milestones: Sequence[float] = (), decay: float = 0.1
+) -> float:
     """Factor of the learning rate at `step` of `steps` (counted from 0), after a linear warm-up of `warmup` steps.
+
+    Arguments:
+        schedule: linear, cosine, constant or step.
+        step, steps, warmup: of training.
+        milestones: of `step`, shares of all steps (the warm-up's too) behind each of which the rate falls.
+        decay: of `step`, what the rate is multiplied with at each.
 
     >>> rate("linear", 300, 600, 0), rate("cosine", 0, 10, 0), rate("constant", 1, 10, 4)
     (0.5, 1.0, 0.5)
+    >>> [rate("step", epoch, 200, 0, milestones=[0.8, 0.95], decay=0.5) for epoch in (159, 160, 189, 190)]
+    [1.0, 0.5, 0.5, 0.25]
     """
     if step < warmup:
         return (step + 1) / warmup
+    if schedule == "step":
+        # Rounded to whole steps, since .95 * 200 need not be 190 exactly in floating point.
+        return decay ** sum(step >= round(milestone * steps) for milestone in milestones)
     done = (step - warmup) / max(1, steps - warmup)
     return {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}[schedule]
 

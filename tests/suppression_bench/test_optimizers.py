@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from generators.dataset import UserError
 from suppression_bench.encoders.randbit_conv import RandBitConv
 from suppression_bench.training import optimizers
 from suppression_bench.training.loop import Training
@@ -142,3 +143,34 @@ def test_glorot_bounds():
         assert 0.99 * bound < weight.abs().max() <= bound * (1 + 1e-6)
         assert weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.03) and net[position].bias.abs().max() == 0
     assert all(torch.equal(value, before[name]) for name, value in net[1].state_dict().items())
+
+
+def test_the_step_schedule_falls_at_its_milestones():
+    # Wang & Liu (2021): x.1 at epochs 160 and 190 of 200, here of 100 steps each.
+    training = Training(epochs=200, schedule="step", learning_rate=0.03)
+    rates = [training.rate(step, 20000, 0) for step in (0, 15999, 16000, 18999, 19000, 19999)]
+    assert rates == pytest.approx([0.03, 0.03, 0.003, 0.003, 0.0003, 0.0003])
+    other = Training(steps=10, schedule="step", milestones=[0.1, 0.35, 0.5], decay=0.5, learning_rate=1.0)
+    assert [other.rate(step, 10, 0) for step in range(10)] == [
+        1,
+        0.5,
+        0.5,
+        0.5,
+        0.25,
+        0.125,
+        0.125,
+        0.125,
+        0.125,
+        0.125,
+    ]
+    assert [optimizers.rate("step", step, 10, 4, [0.5], 0.1) for step in (0, 3, 4, 5)] == [0.25, 1, 1, 0.1]
+    assert all(optimizers.rate("step", m, 200, 0, [m / 200], 0.5) == 0.5 for m in range(1, 200))
+    assert all(optimizers.rate("step", m - 1, 200, 0, [m / 200], 0.5) == 1 for m in range(1, 200))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"decay": 0}, {"decay": 2.0}, {"milestones": [0.9, 0.8]}, {"milestones": [0.5, 1.0]}]
+)
+def test_impossible_steps_of_the_rate_are_refused(wrong):
+    with pytest.raises(UserError, match=r"train\.(decay|milestones)"):
+        Training(steps=3, schedule="step", **wrong)
