@@ -18,6 +18,7 @@ from suppression_bench.encoder import Encoder
 from suppression_bench.evaluation import probe as probing
 from suppression_bench.evaluation.measure import measure
 from suppression_bench.evaluation.online_probe import OnlineProbe
+from suppression_bench.evaluation.represent import Representation
 from suppression_bench.method import Info, Method
 from suppression_bench.results import record as records
 from suppression_bench.spec import Cell
@@ -63,10 +64,12 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
             method, samples, training, augmentation, seed=spec["seed"], labels=labels,
             observers=observers, folder=folder, identity=_identity(cell, device), note=note,
         )  # fmt: skip
-    status, probes, collapsed = outcome.status, [], []
+    status, probes, collapsed, metrics = outcome.status, [], [], {}
     if status == "ok":
         online = {probe.feature: probe for observer in observers for probe in observer.probes()}
-        probes, collapsed, finite = measure(data, method, options, online, spec["seed"], device)
+        describe = Representation(data, method, options, augmentation, spec["seed"]) if options.metric_samples else None
+        probes, collapsed, finite = measure(data, method, options, online, spec["seed"], device, describe)
+        metrics = describe.found() if describe and finite else {}
         status = "ok" if finite else "invalid_features"
         save_encoder(method.encoder, folder / "encoder.safetensors")
     views = outcome.steps * training.batch_size
@@ -81,7 +84,7 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
         "loss": outcome.loss if np.isfinite(outcome.loss) else None,
         "collapsed": collapsed,
     }
-    made = _store(cell, folder, device, run_part, probes)
+    made = _store(cell, folder, device, run_part, probes, metrics)
     checkpoint.clear(folder)
     (folder / "traceback.txt").unlink(missing_ok=True)  # of an earlier try
     return made
@@ -104,10 +107,10 @@ def failure(cell: Cell, folder: Path, error: str) -> dict:
     folder.mkdir(parents=True, exist_ok=True)
     run_part = {"status": "failed", "error": error, "steps": 0, "resumes": 0, "seconds": 0.0, "images_per_second": 0}
     run_part |= {"peak_memory_bytes": 0, "loss": None, "collapsed": []}
-    return _store(cell, folder, torch.device("cpu"), run_part, [])
+    return _store(cell, folder, torch.device("cpu"), run_part, [], {})
 
 
-def _store(cell: Cell, folder: Path, device: torch.device, run_part: dict, probes: list[dict]) -> dict:
+def _store(cell: Cell, folder: Path, device: torch.device, run_part: dict, probes: list[dict], metrics: dict) -> dict:
     made = {
         "schema": records.SCHEMA,
         "id": cell.identity,
@@ -116,7 +119,7 @@ def _store(cell: Cell, folder: Path, device: torch.device, run_part: dict, probe
         "environment": provenance.environment(device),
         "run": run_part,
         "probes": probes,
-        "metrics": {},
+        "metrics": metrics,
     }
     records.write(folder, made)
     return made

@@ -1,5 +1,7 @@
 """All probes of a trained method: what the record says of each feature."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
@@ -19,7 +21,13 @@ from suppression_bench.training.data import Data
 
 
 def measure(
-    data: Data, method: Method, options: Probing, online: dict[str, Probe], seed: int, device: torch.device
+    data: Data,
+    method: Method,
+    options: Probing,
+    online: dict[str, Probe],
+    seed: int,
+    device: torch.device,
+    describe: Callable | None = None,
 ) -> tuple[list[dict], list[str], bool]:
     """Every probe of every feature: fitted on train splits alone, then confronted with the test splits.
 
@@ -30,6 +38,8 @@ def measure(
         online: feature -> the probe that learned beside the method.
         seed: of the sgd probe's order.
         device: where the features are computed.
+        describe: called after the probes of a pair of splits with (splits, features, train, test), where train and
+            test are layer -> (N, D): the metrics, which need the same features.
 
     Returns:
         The record's entries, the layers whose features are constant, and whether all features are finite.
@@ -60,6 +70,8 @@ def measure(
         for layer, probe in fitted:
             entry = _entry(probe, by_name[probe.feature], train[layer], test[layer], labels[probe.feature])
             found.append({**entry, "layer": layer, "splits": [train_split, test_split]})
+        if describe:
+            describe((train_split, test_split), features, train, test)
     return found, sorted(collapsed), True
 
 

@@ -33,6 +33,27 @@ PROBE_KEYS = {
     "majority": NUMBER, "train_correct": int, "train_n": int, "l2": (*NUMBER, type(None)), "converged": bool, "absent": list,
 }  # fmt: skip
 
+# What the features look like, from the test split's normalised features; {} in a record that has none of it. Undefined
+# is null, and a list is then empty. `n` test samples; neighbours vote (`voters` of the train split) or agree (`neighbours`
+# of the test split).
+METRICS_KEYS = {
+    "version": int,
+    "temperature": NUMBER,
+    "voters": int,
+    "neighbours": int,
+    "layers": list,
+    "features": list,
+}
+PLACE_KEYS = {"layer": str, "splits": list, "n": int}
+MAYBE = (*NUMBER, type(None))
+LAYER_KEYS = {
+    **PLACE_KEYS, "alignment": MAYBE, "uniformity": MAYBE, "effective_rank": MAYBE, "positive_similarity": MAYBE,
+    "negative_similarities": list, "gradient_ratios": list,
+}  # fmt: skip
+FEATURE_KEYS = {
+    **PLACE_KEYS, "feature": str, "tolerance": MAYBE, "sensitivity": MAYBE, "knn_correct": (int, type(None)), "agreement": MAYBE,
+}  # fmt: skip
+
 
 def write(folder: Path, record: dict) -> None:
     """Write the record atomically and last: its presence says that the cell is done.
@@ -74,6 +95,7 @@ def check(record: dict, what: str) -> None:
             faults.append("id is not the hash of spec")
         for probe in record["probes"]:
             faults += strict_json.faults(probe, PROBE_KEYS, "a probe") or _contradictions(probe)
+        faults += _metric_faults(record["metrics"])
     if faults:
         raise UserError(f"{what}: not a valid record ({'; '.join(faults[:5])}); delete the file and run the cell again")
 
@@ -112,3 +134,35 @@ def _contradictions(probe: dict) -> list[str]:
     if probe["train_n"] < 1 or not 0 <= probe["train_correct"] <= probe["train_n"]:
         faults.append(f"{name}: train_correct lies outside 0..train_n, or train_n is 0")
     return faults
+
+
+def _metric_faults(metrics: dict) -> list[str]:
+    if not metrics:
+        return []
+    faults = strict_json.faults(metrics, METRICS_KEYS, "metrics")
+    if faults:
+        return faults
+    for layer in metrics["layers"]:
+        own = strict_json.faults(layer, LAYER_KEYS, "metrics of a layer") or _place_faults(layer)
+        if not own and not all(_is_number(value) for value in layer["negative_similarities"]):
+            own.append(f"metrics of {layer['layer']}: negative_similarities holds something else than numbers")
+        if not own and not all(value is None or _is_number(value) for value in layer["gradient_ratios"]):
+            own.append(f"metrics of {layer['layer']}: gradient_ratios holds something else than numbers and null")
+        faults += own
+    for feature in metrics["features"]:
+        own = strict_json.faults(feature, FEATURE_KEYS, "metrics of a feature") or _place_faults(feature)
+        if not own and not 0 <= (feature["knn_correct"] or 0) <= feature["n"]:
+            own.append(f"metrics of {feature['feature']}: knn_correct lies outside 0..n")
+        faults += own
+    return faults
+
+
+def _place_faults(entry: dict) -> list[str]:
+    splits = entry["splits"]
+    if len(splits) != 2 or not all(isinstance(split, str) for split in splits) or entry["n"] < 1:
+        return [f"metrics of {entry['layer']}: splits must name the train and the test split, and n be above 0"]
+    return []
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, NUMBER) and not isinstance(value, bool)
