@@ -35,6 +35,7 @@ def test_a_method_and_a_loss_of_ones_own(folder):
     named = f"bench run --data data/randbit --method simclr --set loss.name=./distance.py weight=2 {short} --out runs/distance"
     assert bench(named) == 0
     assert bench("bench table runs/mine runs/distance") == 0
+    assert bench("bench conformance ./pull_and_spread.py ./distance.py") == 0
 
 
 def test_a_dataset_of_ones_own(folder):
@@ -63,6 +64,11 @@ def test_datasets_read_from_python_and_from_a_spec(folder):
     (folder / "spec.yaml").write_text(spec)
     assert bench("bench generate spec.yaml --train 20 --probe-train 10 --probe-test 10 --out data/spec") == 0
     assert bench("bench describe data/spec --out card.md") == 0 and (folder / "card.png").is_file()
+
+
+def test_methods_and_losses_are_listed_as_they_are(capsys):
+    assert bench("bench list methods losses --full") == 0
+    assert (DOCS / "methods.md").read_text().endswith(capsys.readouterr().out)
 
 
 def test_the_readmes_method(folder):
