@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from generators.dataset import UserError
 from suppression_bench.commands._parser import Parser
 
 FORMATS = ["markdown", "csv", "latex", "json"]
@@ -16,14 +17,22 @@ def run(arguments: list[str]) -> int:
         "--probe", type=str, choices=["all", "lbfgs", "online", "sgd"], default="all", help="which probe"
     )
     parser.add_argument("--long", action="store_true", help="one line per cell, probe and feature (csv or json)")
+    parser.add_argument("--metrics", action="store_true", help="k-NN, alignment, uniformity and so on (markdown)")
     parser.add_argument("--out", type=str, default=None, help="write to a file in place of printing")
     flags = parser.read(arguments)
-    from suppression_bench.results import tables
+    from suppression_bench.results import metric_tables, tables
     from suppression_bench.results.frame import long_table
 
-    frame = long_table([Path(run) for run in flags.runs])
+    folders = [Path(run) for run in flags.runs]
+    if flags.metrics and (flags.long or flags.format not in (None, "markdown")):
+        raise UserError("bench table: --metrics is printed as markdown; leave --long and --format out")
+    frame = long_table(folders)
     form = flags.format or ("csv" if flags.long else "markdown")
-    text = tables.render(frame, form, probe=flags.probe, long=flags.long)
+    text = (
+        metric_tables.render(folders)
+        if flags.metrics
+        else tables.render(frame, form, probe=flags.probe, long=flags.long)
+    )
     if flags.out:
         Path(flags.out).write_text(text)
     else:

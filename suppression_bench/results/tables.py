@@ -42,7 +42,7 @@ def pivot(frame: pandas.DataFrame, probe: str = "all") -> list[tuple[str, pandas
         _add_published(dataset, pictures, cells, columns)
         rows = [
             {"method": title, "probe": kind, "layer": layer, **{_column(c, name): entry.get(c, "") for c in columns}}
-            for (title, kind, layer), entry in sorted(cells.items(), key=lambda item: _row_order(item[0]))
+            for (title, kind, layer), entry in sorted(cells.items(), key=lambda item: row_order(item[0]))
         ]
         over = f" over {pictures}" * bool(pictures) + f" ({variant})" * bool(variant)
         heading = f"{dataset}{over}: linear-probe top-1 % on the test split"
@@ -54,17 +54,18 @@ def _title(row) -> str:
     return f"{row.method} {row.setting}".strip()
 
 
-def _order(strength):
+def strength_order(strength):
+    """Numbers by size, texts behind them."""
     return (0, float(strength)) if isinstance(strength, (int, float)) else (1, str(strength))
 
 
 def _column_order(key):
     feature, strength = key
-    return (feature == BITS, feature, _order(strength))
+    return (feature == BITS, feature, strength_order(strength))
 
 
-def _row_order(key):
-    # Methods by name, ceiling and floor last; a published row right below ours.
+def row_order(key):
+    """Methods by name, ceiling and floor last; a published row right below ours."""
     title, kind, layer = key
     method, own = title.split(" ")[0], kind.partition(",")[0]
     last = {"untrained": 2, "supervised": 1}.get(method, 0)

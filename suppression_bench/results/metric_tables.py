@@ -1,0 +1,96 @@
+"""Tables of what frozen features look like - k-NN, alignment, uniformity, tolerance - beside those of the probes."""
+
+from pathlib import Path
+
+import pandas
+
+from suppression_bench.results import record as records
+from suppression_bench.results.frame import BITS, GROUP, long_table
+from suppression_bench.results.tables import row_order, strength_order
+
+# Column -> (key of a layer's or a feature's metrics, digits shown); k-NN in percent, as the probes.
+LAYER = {"alignment": 3, "uniformity": 2, "effective_rank": 1}
+FEATURE = {"knn": 1, "tolerance": 3, "agreement": 3}
+HEADS = {"knn": "k-NN %", "effective_rank": "effective rank", "agreement": "neighbours that agree"}
+
+
+def long_metrics(folders: list[Path]) -> pandas.DataFrame:
+    """One line per cell, layer, feature ("" for a layer's own) and metric; the bits are one feature, their mean.
+
+    Raises:
+        UserError: no record below a folder, or a damaged one.
+    """
+    frame = long_table(folders)
+    cells = frame.drop_duplicates("id").set_index("id")
+    rows = []
+    for folder in folders:
+        for path in sorted(Path(folder).rglob(records.NAME)):
+            record = records.read(path)
+            cell = cells.loc[record["id"]]
+            place = {key: cell[key] for key in (*GROUP, "strength", "encoder", "method", "setting", "seed")}
+            rows += [{**place, **line} for line in _lines(record["metrics"])]
+    found = pandas.DataFrame(rows).drop_duplicates()
+    if found.empty:
+        return found
+    found["setting"] = found["setting"].fillna("")
+    keys = [name for name in found.columns if name != "value"]
+    return found.groupby(keys, dropna=False, sort=False)["value"].mean().reset_index()
+
+
+def _lines(metrics: dict) -> list[dict]:
+    lines = []
+    for entry in metrics.get("layers", []):
+        lines += [{"layer": entry["layer"], "feature": "", "metric": name, "value": entry[name]} for name in LAYER]
+    for entry in metrics.get("features", []):
+        knn = None if entry["knn_correct"] is None else 100 * entry["knn_correct"] / entry["n"]
+        feature = BITS if records.is_bit(entry["feature"]) else entry["feature"]
+        values = {"knn": knn, "tolerance": entry["tolerance"], "agreement": entry["agreement"]}
+        lines += [{"layer": entry["layer"], "feature": feature, "metric": n, "value": v} for n, v in values.items()]
+    return [line for line in lines if line["value"] is not None]
+
+
+def pivot(found: pandas.DataFrame) -> list[tuple[str, pandas.DataFrame]]:
+    """One table per dataset and strength: rows by method and layer, columns by metric and feature, means over seeds."""
+    tables = []
+    groups = list(found.groupby([*GROUP, "strength"], dropna=False, sort=False))
+    for group, part in sorted(groups, key=lambda item: (item[0][:-1], strength_order(item[0][-1]))):
+        dataset, pictures, _, name, strength = group
+        rows: dict[tuple, dict] = {}
+        keys = ["method", "setting", "layer", "metric", "feature"]
+        for key, values in part.groupby(keys, sort=False)["value"]:
+            method, setting, layer, metric, feature = key
+            title = f"{method} {setting}".strip()
+            column = f"{HEADS.get(metric, metric)} {feature}".strip()
+            rows.setdefault((title, "", layer), {})[column] = _text(values, {**LAYER, **FEATURE}[metric])
+        columns = sorted({column for entry in rows.values() for column in entry}, key=_column_order)
+        lines = [
+            {"method": title, "layer": layer, **{column: entry.get(column, "") for column in columns}}
+            for (title, _, layer), entry in sorted(rows.items(), key=lambda item: row_order(item[0]))
+        ]
+        over = f" over {pictures}" * bool(pictures) + (f", {name} {strength}" if name else "")
+        tables.append((f"{dataset}{over}: the features on the test split", pandas.DataFrame(lines)))
+    return tables
+
+
+def _text(values: pandas.Series, digits: int) -> str:
+    spread = f" ± {values.std(ddof=1):.{digits}f} (n={len(values)})" if len(values) > 1 else ""
+    return f"{values.mean():.{digits}f}{spread}"
+
+
+def _column_order(column: str) -> tuple:
+    order = [HEADS.get(name, name) for name in (*FEATURE, *LAYER)]
+    return next(i for i, head in enumerate(order) if column.startswith(head)), column.endswith(BITS), column
+
+
+def render(folders: list[Path]) -> str:
+    """The tables as markdown, with what the columns mean."""
+    found = long_metrics(folders)
+    if found.empty:
+        return "No metrics in these records (probe.metric_samples was 0, or they are older than the metrics)."
+    parts = [
+        f"**{heading}**\n\n{table.to_markdown(index=False, disable_numparse=True)}" for heading, table in pivot(found)
+    ]
+    notes = (
+        "- Features of length 1. k-NN: 200 train neighbours by cosine, fewer where there are fewer. docs/protocol.md."
+    )
+    return "\n\n".join([*parts, notes])
