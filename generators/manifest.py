@@ -75,7 +75,7 @@ def differences(found: dict, asked: dict) -> str:
     )
 
 
-ABSENT = "nothing"
+ABSENT = object()  # equal to no value that an option may have
 
 
 def _flat(value: dict, before: str = "") -> dict:
@@ -88,6 +88,8 @@ def _flat(value: dict, before: str = "") -> dict:
 
 
 def _short(value) -> str:
+    if value is ABSENT:
+        return "nothing"
     text = value if isinstance(value, str) else strict_json.dumps(value)
     return text if len(text) <= 100 else f"{text[:100]}..."
 

@@ -12,7 +12,7 @@ import pytest
 from toy_data import Usage, folder_bytes, interrupted, make, write_toy
 
 import generators
-from generators import shards
+from generators import manifest, shards
 from generators.catalog import dataset
 from generators.dataset import UserError
 from generators.verify import verify
@@ -183,3 +183,9 @@ def test_a_long_shard_shows_signs_of_life(toy, tmp_path):
     steps.clear()
     make(toy, tmp_path / "two", {"train": 600}, workers=2, shard_size=300, progress=lambda *step: steps.append(step))
     assert (609, 609) == steps[-1] and {(250, 609), (500, 609), (550, 609), (259, 609)} & set(steps)
+
+
+def test_an_option_that_says_nothing_differs_from_one_that_is_not_there():
+    said = manifest.differences({"options": {"a": 1}}, {"options": {"a": 1, "mode": "nothing"}})
+    assert said == "options.mode: nothing there, nothing here"  # an empty text would mean "the same dataset"
+    assert not manifest.differences({"options": {"mode": "nothing"}}, {"options": {"mode": "nothing"}})
