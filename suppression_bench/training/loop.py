@@ -15,10 +15,11 @@ from generators.randomness import permutation, random_words, stream_key
 from suppression_bench.method import Batch, Method, Output
 from suppression_bench.training import checkpoint, optimizers
 from suppression_bench.training.data import Samples
-from suppression_bench.training.views import Augmentation, append_constant, boxes, resized_crop
+from suppression_bench.training.epoch import Epoch
+from suppression_bench.training.views import Augmentation
 
 # One constant per decision: never renumber, a later decision takes the next number.
-INITIAL, STEP, ORDER, IDS, CROP = 0, 1, 2, 3, 16  # view v crops with stream CROP + v
+INITIAL, STEP, IDS = 0, 1, 3  # ORDER = 2 and CROP = 16 live in epoch.py
 READ_BACK = 50  # steps between two looks at the losses: each look waits for the device
 
 
@@ -175,25 +176,6 @@ class _Run:
         return Outcome(status, steps, last, self.resumes, self.seconds())
 
 
-class _Epoch:
-    """The tables of one epoch: order of the samples and each view's crops, on the device."""
-
-    def __init__(self, number, samples, views, training, augmentation, key):
-        count, side, device = len(samples), samples.pictures.shape[-1], samples.pictures.device
-        order = permutation(random_words(key, ORDER, 0, number, count=count)) if training.shuffle else np.arange(count)
-        self.order = torch.from_numpy(order).to(device)
-        tables = [boxes(augmentation, side, key, CROP + view, number, count) for view in range(views)]
-        self.boxes = [torch.from_numpy(table).to(device) for table in tables]
-
-    def views(self, samples: Samples, index: Tensor, augmentation: Augmentation) -> list[Tensor]:
-        """Each view of a batch: its own crop of the picture, the same bits."""
-        pictures, bits = samples.pictures[index].float() / 255, samples.bits[index]
-        if augmentation.crop == "none":
-            return [append_constant(pictures, bits) for _ in self.boxes]
-        crops = [resized_crop(pictures, table[index], augmentation.antialias) for table in self.boxes]
-        return [append_constant(crop, bits) for crop in crops]
-
-
 def train(
     method: Method,
     samples: Samples,
@@ -231,7 +213,7 @@ def train(
     for step in range(run.start, steps):
         number, place = divmod(step, per_epoch)
         if epoch is None or place == 0:
-            epoch = _Epoch(number, samples, method.views, training, augmentation, key)
+            epoch = Epoch(number, samples, method.views, training.shuffle, augmentation, key)
         seed_torch(key, STEP, step)
         optimizers.set_rate(optimizer, training.rate(step, steps, warmup))
         index = epoch.order[place * training.batch_size : (place + 1) * training.batch_size]

@@ -17,7 +17,7 @@ FLOORS = {
     4: ["training/loop", "methods/*", "evaluation/lbfgs", "evaluation/probe", "evaluation/online_probe", "evaluation/features",
         "evaluation/measure", "evaluation/unit_features", "evaluation/metrics", "evaluation/separation", "evaluation/neighbours",
         "evaluation/represent"],
-    3: ["method", "encoder", "decoder", "encoders/*", "training/data", "training/checkpoint"],
+    3: ["method", "encoder", "decoder", "encoders/*", "training/data", "training/epoch", "training/checkpoint"],
     2: ["loss", "losses/*", "results/record", "provenance"],
     1: ["training/views", "training/optimizers", "training/gather"],
 }  # fmt: skip
