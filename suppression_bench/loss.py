@@ -1,7 +1,7 @@
 """The contract of a loss: a pure function of two views' projections, and what it declares about itself."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -9,8 +9,9 @@ from torch.nn import functional as F
 
 from generators.dataset import UserError
 
-# Which of the other samples' views are an anchor's negatives: both views, or only the one that the anchor is not of.
-Pairs = Literal["all", "cross"]
+# Which of the other samples' views are an anchor's negatives: both views; only the one that the anchor is not of; or
+# none, but for those that are handed in, and then the first view alone is an anchor (a query against a queue).
+Pairs = Literal["all", "cross", "given"]
 
 
 def declares(
@@ -55,6 +56,18 @@ def require(holds: bool, sentence: str) -> None:
         raise UserError(sentence)
 
 
+def require_pairs(pairs: str, negatives: Tensor | None) -> None:
+    """Refuse an unknown kind of pairs, and `given` where no negatives are given.
+
+    Raises:
+        UserError: saying which are allowed.
+    """
+    require(pairs in get_args(Pairs), f"the loss's option pairs must be all, cross or given, got {pairs!r}")
+    handed = negatives is not None and len(negatives) > 0
+    sentence = "the loss's option pairs=given takes its negatives from a queue: use it with moco, or say all or cross"
+    require(pairs != "given" or handed, sentence)
+
+
 def require_above_zero(**options: float) -> None:
     """Refuse options that are zero, below, or no number.
 
@@ -95,23 +108,28 @@ def without_diagonal(square: Tensor) -> Tensor:
 
 
 def similarities(z1: Tensor, z2: Tensor, pairs: Pairs, negatives: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Cosine similarities of every anchor (first the N of z1, then the N of z2) with its positive and its negatives.
+    """Cosine similarities of every anchor with its positive and its negatives.
+
+    The A anchors are the N of z1 and then the N of z2, or (`given`) those of z1 alone.
 
     Arguments:
         z1, z2: (N, d) projections of the two views, any length.
-        pairs: `all`: the 2N - 2 views of the other samples are negatives; `cross`: the N - 1 of the other view.
+        pairs: `all`: the 2N - 2 views of the other samples are negatives; `cross`: the N - 1 of the other view;
+            `given`: `negatives` alone.
         negatives: (M, d) more of them, the same for every anchor.
 
     Returns:
-        The positive (2N,) and the negatives (2N, K), neither with an anchor's similarity to itself.
+        The positive (A,) and the negatives (A, K), neither with an anchor's similarity to itself.
 
     Raises:
         UserError: unknown pairs, or no negative at all.
     """
-    require(pairs in ("all", "cross"), f"the loss's option pairs must be all or cross, got {pairs!r}")
+    require_pairs(pairs, negatives)
     extra = 0 if negatives is None else len(negatives)
     require(len(z1) + extra > 1, "a batch of one sample holds no negatives: give two samples or more")
     z1, z2 = normalised(z1), normalised(z2)
+    if pairs == "given":
+        return (z1 * z2).sum(1), products(z1, normalised(negatives))
     across = products(z1, z2)
     found = [torch.cat([without_diagonal(across), without_diagonal(across.T)])]
     if pairs == "all":

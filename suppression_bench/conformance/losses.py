@@ -189,7 +189,8 @@ def _collapsed(function: Callable) -> None:
 def _naive(function: Callable, name: str) -> None:
     """Value and gradient are those of a naive loop in double precision."""
     for given in _trials(function):
-        for options in SETTINGS[name]:
+        queued = [{"pairs": "given"}] if "pairs" in defaults(function) and given.negatives is not None else []
+        for options in SETTINGS[name] + queued:
             settings = {**defaults(function), **options}
             # A generator of each: they draw the same.
             expected = naively(name, given, settings, given.passed_in(function))

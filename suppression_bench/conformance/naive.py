@@ -18,6 +18,8 @@ def _dot(a: list, b: list):
 
 def anchors(z1: list, z2: list, pairs: str, negatives: list | None) -> list[tuple[Tensor, list[Tensor]]]:
     """Every anchor's cosine with its positive, and those with its negatives."""
+    if pairs == "given":
+        return [(cosine(a, b), [cosine(a, row) for row in negatives]) for a, b in zip(z1, z2, strict=True)]
     found = []
     for own, other in ((z1, z2), (z2, z1)):
         for i in range(len(own)):

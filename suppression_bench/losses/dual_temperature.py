@@ -26,7 +26,7 @@ def dual_temperature(
         z1, z2: (N, d) projections of the two views of the same N samples, any length.
         temperature: tau_alpha, weighs the negatives of one anchor, above 0.
         anchor_temperature: tau_beta, weighs the anchors, above 0 (the authors: ten times the other).
-        pairs: which pairs are negatives: `all`, 2N - 2 an anchor, or `cross`, N - 1.
+        pairs: which pairs are negatives: `all`, 2N - 2 an anchor; `cross`, N - 1; `given`, only `negatives`.
         negatives: (M, d) more of them for every anchor (a queue, a memory bank).
 
     Returns:

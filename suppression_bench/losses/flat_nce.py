@@ -18,7 +18,7 @@ def flat_nce(
     Arguments:
         z1, z2: (N, d) projections of the two views of the same N samples, any length.
         temperature: divides the cosine similarities, above 0.
-        pairs: which pairs are negatives: `all`, 2N - 2 an anchor, or `cross`, N - 1.
+        pairs: which pairs are negatives: `all`, 2N - 2 an anchor; `cross`, N - 1; `given`, only `negatives`.
         negatives: (M, d) more of them for every anchor (a queue, a memory bank).
 
     Returns:

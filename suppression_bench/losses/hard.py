@@ -27,7 +27,7 @@ def hard(
         temperature: divides the cosine similarities, above 0.
         alpha: the fraction of an anchor's negatives that is kept, rounded, at least one; above 0, at most 1.
         top_k: this many of them instead (all where there are fewer).
-        pairs: which pairs are negatives: `all`, 2N - 2 an anchor, or `cross`, N - 1.
+        pairs: which pairs are negatives: `all`, 2N - 2 an anchor; `cross`, N - 1; `given`, only `negatives`.
         negatives: (M, d) more of them for every anchor (a queue, a memory bank).
 
     Returns:

@@ -32,7 +32,7 @@ def hcl(
         temperature: divides the cosine similarities, above 0.
         beta: concentration on the hard negatives, 0 or more.
         tau_plus: the probability that a negative is of the anchor's class, from 0 to below 1.
-        pairs: which pairs are negatives: `all`, 2N - 2 an anchor, or `cross`, N - 1.
+        pairs: which pairs are negatives: `all`, 2N - 2 an anchor; `cross`, N - 1; `given`, only `negatives`.
         negatives: (M, d) more of them for every anchor (a queue, a memory bank).
 
     Returns:

@@ -26,7 +26,7 @@ def ifm(
         z1, z2: (N, d) projections of the two views of the same N samples, any length.
         temperature: divides the cosine similarities, above 0.
         epsilon: the adversary's budget, in units of the cosine similarity, 0 or more (paper: .05, .1, .2).
-        pairs: which pairs are negatives: `all`, 2N - 2 an anchor, or `cross`, N - 1.
+        pairs: which pairs are negatives: `all`, 2N - 2 an anchor; `cross`, N - 1; `given`, only `negatives`.
         negatives: (M, d) more of them for every anchor (a queue, a memory bank).
 
     Returns:

@@ -40,7 +40,7 @@ def macl(
         form: how the temperature follows the alignment and how anchors weigh.
         alpha: base of the forms a and w, above 0; 1 leaves the temperature as it is.
         beta: slope of the form b, above -1 and below 1; 0 leaves the temperature as it is.
-        pairs: which pairs are negatives: `all`, 2N - 2 an anchor, or `cross`, N - 1.
+        pairs: which pairs are negatives: `all`, 2N - 2 an anchor; `cross`, N - 1; `given`, only `negatives`.
         negatives: (M, d) more of them for every anchor (a queue, a memory bank).
 
     Returns:

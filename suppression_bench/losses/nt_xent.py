@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from suppression_bench.loss import Pairs, declares, normalised, products, require, require_above_zero
+from suppression_bench.loss import Pairs, declares, normalised, products, require_above_zero, require_pairs
 
 
 @declares(normalises=True, negatives=True)
@@ -15,12 +15,13 @@ def nt_xent(
 
     Reference: Chen, Kornblith, Norouzi & Hinton (ICML 2020), eq. 1. With `pairs="all"` an anchor has the 2N - 2
     views of the other samples as negatives; with `cross`, as in the notebook of Chen, Luo & Li (2021), only the
-    N - 1 of the other view. The notebook adds up the two directions: that is twice this mean.
+    N - 1 of the other view. The notebook adds up the two directions: that is twice this mean. With `given` the N of z1
+    alone are anchors and `negatives` the only negatives: He, Fan, Wu, Xie & Girshick (CVPR 2020), eq. 1.
 
     Arguments:
         z1, z2: (N, d) projections of the two views of the same N samples, any length.
         temperature: divides the cosine similarities, above 0.
-        pairs: which pairs are negatives.
+        pairs: which pairs are negatives: `all`, 2N - 2 an anchor; `cross`, N - 1; `given`, only `negatives`.
         negatives: (M, d) more of them for every anchor (a queue, a memory bank).
 
     Returns:
@@ -31,7 +32,7 @@ def nt_xent(
     True
     """
     require_above_zero(temperature=temperature)
-    require(pairs in ("all", "cross"), f"the loss's option pairs must be all or cross, got {pairs!r}")
+    require_pairs(pairs, negatives)
     z1, z2 = normalised(z1), normalised(z2)
     count = len(z1)
     target = torch.arange(count, device=z1.device)
@@ -45,6 +46,9 @@ def nt_xent(
         logits = products(z1, z2) / temperature
         there, back = candidates(logits, z1), candidates(logits.T, z2)
         return (F.cross_entropy(there, target) + F.cross_entropy(back, target)) / 2
+    if pairs == "given":
+        logits = candidates((z1 * z2).sum(1, keepdim=True) / temperature, z1)
+        return F.cross_entropy(logits, torch.zeros_like(target))
     both = torch.cat([z1, z2])
     logits = products(both, both) / temperature
     logits = logits.masked_fill(torch.eye(2 * count, dtype=torch.bool, device=z1.device), float("-inf"))

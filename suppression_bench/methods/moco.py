@@ -20,8 +20,8 @@ class MoCo(Method):
     training mode, so it normalises with the batch; batch norm is not shuffled over devices. A batch's keys enter the
     queue after the step. With a small data set the queue would hold earlier keys of the batch's own samples, which
     are no negatives: those are left out of the step. The queue starts with random directions. Which other pairs the
-    loss forms is the loss's matter: nt_xent adds the batch's other samples to the queue's and takes the keys as
-    anchors too, where eq. 1 has the queue alone.
+    loss forms is the loss's matter: `pairs=given` is eq. 1, the queue alone; with `cross` or `all` the batch's other
+    samples are negatives too and the keys anchors as well.
 
     Arguments:
         loss: a loss that takes `negatives` (M, d); it is called as loss(query, key, negatives=queue).

@@ -114,6 +114,17 @@ def test_every_loss_has_a_value_by_hand():
     assert {name for name, *_ in BY_HAND} == set(LOSSES)
 
 
+def test_a_query_against_a_queue_alone():
+    # Two queries that are their keys, and two times the key (.6, .8) in the queue: similarities 1, and .6 or .8.
+    queue = torch.tensor([[0.6, 0.8], [0.6, 0.8]])
+    value = load("nt-xent")(EYE, EYE, temperature=0.5, pairs="given", negatives=queue)
+    assert value.item() == pytest.approx((log(1 + 2 * exp(-0.8)) + log(1 + 2 * exp(-0.4))) / 2, rel=1e-6)
+    for name in PAIRED:
+        for nothing in (None, torch.zeros(0, 2)):
+            with pytest.raises(UserError, match="use it with moco"):
+                load(name)(EYE, EYE, pairs="given", negatives=nothing)
+
+
 def test_the_distance_to_a_prior_in_one_dimension_is_that_of_the_sorted_samples():
     # Four views against the four samples that a fresh generator draws first; turning both around changes nothing.
     z1, z2 = torch.tensor([[0.5], [-2.0]]), torch.tensor([[0.5], [1.0]])
