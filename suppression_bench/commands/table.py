@@ -18,21 +18,26 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("--long", action="store_true", help="one line per cell, probe and feature (csv or json)")
     parser.add_argument("--metrics", action="store_true", help="k-NN, alignment, uniformity and so on (markdown)")
+    parser.add_argument("--summary", action="store_true", help="retention, suppression index, score (markdown)")
     parser.add_argument("--out", type=str, default=None, help="write to a file in place of printing")
     flags = parser.read(arguments)
-    from suppression_bench.results import metric_tables, tables
+    from suppression_bench.results import metric_tables, summary, tables
     from suppression_bench.results.frame import long_table
 
     folders = [Path(run) for run in flags.runs]
-    if flags.metrics and (flags.long or flags.format not in (None, "markdown")):
-        raise UserError("bench table: --metrics is printed as markdown; leave --long and --format out")
+    for name in ("metrics", "summary"):
+        if getattr(flags, name) and (flags.long or flags.format not in (None, "markdown")):
+            raise UserError(f"bench table: --{name} is printed as markdown; leave --long and --format out")
+    if flags.metrics and flags.summary:
+        raise UserError("bench table: give one of --metrics and --summary")
     frame = long_table(folders)
     form = flags.format or ("csv" if flags.long else "markdown")
-    text = (
-        metric_tables.render(folders)
-        if flags.metrics
-        else tables.render(frame, form, probe=flags.probe, long=flags.long)
-    )
+    if flags.metrics:
+        text = metric_tables.render(folders)
+    elif flags.summary:
+        text = summary.render(frame if flags.probe == "all" else frame[frame["probe"] == flags.probe])
+    else:
+        text = tables.render(frame, form, probe=flags.probe, long=flags.long)
     if flags.out:
         Path(flags.out).write_text(text)
     else:
