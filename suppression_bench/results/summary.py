@@ -193,10 +193,11 @@ def render(frame: pandas.DataFrame) -> str:
     return "\n".join(texts) + "\n" + LEGEND + absent
 
 
-LEGEND = """- R: retention, (accuracy - chance) / (ceiling - chance). The ceiling is 1 for the constant bits; for another feature its own
+LEGEND = """\
+- R: retention, (accuracy - chance) / (ceiling - chance). The ceiling is 1 for the constant bits; for another feature its own
   accuracy without competitor (strength 0), or where no such cell is there, the supervised encoder's at the same strength.
-- SI: suppression index, 1 - mean over the strengths above 0 of R cut to [0, 1]. s50: where R first falls to one half. score: mean
-  over those strengths of the worst feature's R. Only rows with values at the same strengths can be compared.
-- In brackets: 95 % bootstrap interval over n seeds; with one seed there is none. undefined: no ceiling, or one that clears chance
-  by less than .05.
+- SI: suppression index, 1 - mean over the strengths above 0 of R cut to [0, 1]. s50: where R first falls to one half.
+  score: mean over those strengths of the worst feature's R. Only rows with values at the same strengths can be compared.
+- In brackets: 95 % bootstrap interval over n seeds; with one seed there is none. undefined: no ceiling, or one that clears
+  chance by less than .05.
 """
