@@ -71,7 +71,7 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
         probes, collapsed, finite = measure(data, method, options, online, spec["seed"], device, describe)
         metrics = describe.found() if describe and finite else {}
         status = "ok" if finite else "invalid_features"
-        save_encoder(method.encoder, folder / "encoder.safetensors")
+        save_encoder(method.encoder, folder / "encoder.safetensors", data.picture_shape)
     views = outcome.steps * training.batch_size
     run_part = {
         "status": status,
@@ -145,12 +145,17 @@ def build(cell: Cell, data: Data, count: int) -> Method:
     return method
 
 
-def save_encoder(encoder: Encoder, path: Path) -> None:
-    """The frozen encoder's weights as safetensors, whole or not at all."""
+def save_encoder(encoder: Encoder, path: Path, picture_shape: tuple[int, int, int]) -> None:
+    """The frozen encoder's weights as safetensors, whole or not at all; the header holds the pictures' shape.
+
+    The record does not say the shape, and without it `trained.load` could not build the encoder again.
+    """
     from safetensors.torch import save
 
     partial_path = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    partial_path.write_bytes(save({name: tensor.contiguous().cpu() for name, tensor in encoder.state_dict().items()}))
+    weights = {name: tensor.contiguous().cpu() for name, tensor in encoder.state_dict().items()}
+    # One entry only: the order of several is left to chance in the file.
+    partial_path.write_bytes(save(weights, metadata={"picture_shape": " ".join(map(str, picture_shape))}))
     partial_path.replace(path)
 
 

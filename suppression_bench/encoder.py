@@ -22,6 +22,17 @@ class Encoder(nn.Module):
         """(B, channels, side, side) in [0, 1] -> (B, width)."""
         raise NotImplementedError
 
+    def stages(self, pictures: Tensor) -> list[Tensor]:
+        """Intermediate feature maps, from the first stage (number 1) to the last; an encoder without any has none: [].
+
+        Arguments:
+            pictures: (B, channels, side, side) in [0, 1].
+
+        Returns:
+            per stage, (B, C, s, s): C values at each of s x s positions, which cover the picture evenly.
+        """
+        return []
+
 
 def mlp(width_in: int, widths: list[int], batch_norm: dict) -> nn.Sequential:
     """A head of dense layers without bias, batch norm and ReLU behind each but the last (Chen et al., 2020).

@@ -32,3 +32,20 @@ class ResNet18(Encoder):
 
     def forward(self, pictures: Tensor) -> Tensor:
         return self.net(pictures)
+
+    def stages(self, pictures: Tensor) -> list[Tensor]:
+        """The outputs of the four residual stages: 64, 128, 256 and 512 channels; the mean of the last is `forward`.
+
+        Up to 32 pixels stage 1 has the picture's side (32, 16, 8, 4 at 32 pixels), above that a quarter of it (16, 8,
+        4, 2 at 64 pixels; 28, 14, 7, 4 at 112); each further stage has half the side, rounded up.
+
+        >>> import torch
+        >>> [tuple(found.shape[1:]) for found in ResNet18(64, 3).stages(torch.zeros(2, 3, 64, 64))]
+        [(64, 16, 16), (128, 8, 8), (256, 4, 4), (512, 2, 2)]
+        """
+        net, found = self.net, []
+        map_before = net.maxpool(net.relu(net.bn1(net.conv1(pictures))))
+        for stage in (net.layer1, net.layer2, net.layer3, net.layer4):
+            map_before = stage(map_before)
+            found.append(map_before)
+        return found

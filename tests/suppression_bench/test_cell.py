@@ -104,7 +104,7 @@ def test_the_untrained_encoder_is_not_trained(randbit, tmp_path):
     assert record["run"]["steps"] == 0 and record["run"]["loss"] is None
     cell = make_cell("untrained", randbit, data__bits=2)
     fresh = cells.build(cell, Data(randbit, 2), 200)
-    cells.save_encoder(fresh.encoder, tmp_path / "fresh.safetensors")
+    cells.save_encoder(fresh.encoder, tmp_path / "fresh.safetensors", (28, 28, 1))
     assert (tmp_path / "fresh.safetensors").read_bytes() == (tmp_path / "encoder.safetensors").read_bytes()
 
 
