@@ -13,7 +13,7 @@ import torch
 from generators import catalog, strict_json
 from generators.dataset import UserError
 from generators.randomness import random_words
-from suppression_bench import provenance
+from suppression_bench import provenance, trained
 from suppression_bench.encoder import Encoder
 from suppression_bench.evaluation import probe as probing
 from suppression_bench.evaluation.measure import measure
@@ -71,7 +71,7 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
         probes, collapsed, finite = measure(data, method, options, online, spec["seed"], device, describe)
         metrics = describe.found() if describe and finite else {}
         status = "ok" if finite else "invalid_features"
-        save_encoder(method.encoder, folder / "encoder.safetensors", data.picture_shape)
+        save_encoder(method.encoder, folder / trained.WEIGHTS, data.picture_shape)
     views = outcome.steps * training.batch_size
     run_part = {
         "status": status,
@@ -155,7 +155,7 @@ def save_encoder(encoder: Encoder, path: Path, picture_shape: tuple[int, int, in
     partial_path = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     weights = {name: tensor.contiguous().cpu() for name, tensor in encoder.state_dict().items()}
     # One entry only: the order of several is left to chance in the file.
-    partial_path.write_bytes(save(weights, metadata={"picture_shape": " ".join(map(str, picture_shape))}))
+    partial_path.write_bytes(save(weights, metadata={trained.SHAPE: " ".join(map(str, picture_shape))}))
     partial_path.replace(path)
 
 
