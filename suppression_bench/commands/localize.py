@@ -60,4 +60,4 @@ def _flags(arguments: list[str]):
 def _note(bits: int) -> str:
     note = "k-means over all positions of these pictures together; a cluster's colour is the darker, the darker the "
     note += "pixels below it."
-    return note + (f"\nThe encoder's {bits} constant channels are fed as 0." if bits else "")
+    return note + (f" The encoder's {bits} constant channels are fed as 0." if bits else "")

@@ -1,6 +1,7 @@
 """A sheet of label maps: each picture with its clustered features, and below them its clustered raw patches."""
 
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 
@@ -11,8 +12,10 @@ from suppression_bench.evaluation.localize import LabelMaps
 COLOURS = ["#332288", "#882255", "#117733", "#AA4499", "#CC6677", "#44AA99", "#999933", "#88CCEE", "#DDCC77", "#DDDDDD"]
 MAP, PICTURE = 0.92, 1.9  # inches
 GAP = 0.16  # inches, between pictures and between stages
-LEFT, TOP, BOTTOM, EDGE = 0.1, 0.98, 0.42, 0.12  # inches of margin
-NAME = 26  # letters of a picture's name that fit below it
+LEFT, EDGE, BETWEEN = 0.1, 0.12, 0.06  # inches: margins, and between two maps
+HEADS = 0.6  # inches for the columns' heads
+TITLE, NOTE = (0.098, 0.19), (0.072, 0.15)  # inches that a letter is wide (broad ones) and a line is high
+NAME = 22  # letters of a picture's name that fit below it
 
 
 def colours(clusters: int) -> list[str]:
@@ -50,19 +53,23 @@ def draw(pictures: np.ndarray, names: list[str], maps: list[LabelMaps], title: s
 
     lefts = _lefts(maps)
     width = lefts[-1] + MAP + EDGE
-    step = 2 * MAP + 0.06 + GAP + 0.12
-    height = TOP + len(pictures) * step + BOTTOM
+    title_lines, note_lines = (
+        wrap(text, int((width - LEFT) / size[0])) for text, size in ((title, TITLE), (note, NOTE))
+    )
+    first = 0.14 + len(title_lines) * TITLE[1] + HEADS  # where the first picture begins, in inches
+    step = 2 * MAP + BETWEEN + GAP + 0.12
+    height = first + len(pictures) * step + len(note_lines) * NOTE[1] + 0.14
     with plt.rc_context({"font.size": 8, "svg.hashsalt": "label maps", "text.parse_math": False}):
         figure = plt.figure(figsize=(width, height))
-        figure.text(LEFT / width, 1 - 0.14 / height, title, fontsize=10, va="top", weight="bold")
-        figure.text(LEFT / width, 0.1 / height, note, va="bottom", color="#444444")
+        figure.text(LEFT / width, 1 - 0.12 / height, "\n".join(title_lines), fontsize=10, va="top", weight="bold")
+        figure.text(LEFT / width, 0.1 / height, "\n".join(note_lines), va="bottom", color="#444444")
         for column, one in enumerate(maps):
             text = f"stage {one.stage}, k = {one.clusters}\n{one.features.shape[1]} x {one.features.shape[1]} cells"
             text += f"\nof {one.patch} px"
-            place = ((lefts[column] + MAP / 2) / width, 1 - (TOP - 0.06) / height)
+            place = ((lefts[column] + MAP / 2) / width, 1 - (first - 0.06) / height)
             figure.text(*place, text, ha="center", va="bottom", fontsize=8)
         for row, (picture, name) in enumerate(zip(pictures, names, strict=True)):
-            _row(figure, (lefts, TOP + row * step), picture, _cut(name), [(one, row) for one in maps])
+            _row(figure, (lefts, first + row * step), picture, _cut(name), [(one, row) for one in maps])
         _save(figure, path)
         plt.close(figure)
 
@@ -73,7 +80,7 @@ def _lefts(maps: list[LabelMaps]) -> list[float]:
     for before, one in zip([None, *maps], maps, strict=False):
         left += GAP if before and before.stage != one.stage else 0
         lefts.append(left)
-        left += MAP + 0.06
+        left += MAP + BETWEEN
     return lefts
 
 
@@ -86,7 +93,7 @@ def _row(figure, place: tuple[list[float], float], picture: np.ndarray, name: st
     axis.set_xlabel(name, labelpad=2)
     for line, label in ((0, "features"), (1, "raw patches")):
         for left, (one, row) in zip(lefts, maps, strict=True):
-            axis = _axis(figure, (left, top + line * (MAP + 0.06), MAP))
+            axis = _axis(figure, (left, top + line * (MAP + BETWEEN), MAP))
             values = (one.patches if line else one.features)[row]
             palette = _colormap(one.clusters)
             axis.imshow(values, cmap=palette, vmin=-0.5, vmax=one.clusters - 0.5, interpolation="nearest")

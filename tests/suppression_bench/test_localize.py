@@ -298,6 +298,25 @@ def test_the_sheet_draws_what_was_clustered(made, photos, tmp_path, monkeypatch)
     assert (nearest == labels).all()
 
 
+@pytest.mark.parametrize(("stages", "clusters"), [([1], [2]), ([1, 2], [2, 3, 4])])
+def test_no_text_is_cut_off_or_hides_another(stages, clusters, tmp_path, monkeypatch):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figures = []
+    monkeypatch.setattr(label_sheet, "_save", lambda figure, path: figures.append(figure))
+    maps = localize.localize(Planted(), halves(), 0, stages, clusters)
+    shown, names = np.full((2, 8, 8, 3), 90, dtype=np.uint8), ["ILSVRC2012_VAL_00029_" * 3, "two\nlines"]
+    label_sheet.draw(shown, names, maps, "a-long-name_" * 9, "M note of some length. " * 5, tmp_path / "a.png")
+    figure = figures[0]
+    canvas = FigureCanvasAgg(figure).get_renderer()
+    boxes = [text.get_window_extent(canvas) for text in figure.texts]
+    boxes += [axis.get_tightbbox(canvas) for axis in figure.axes]
+    for box in boxes:
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
+    for one, other in itertools.combinations(boxes, 2):
+        assert min(one.x1, other.x1) - max(one.x0, other.x0) < 1 or min(one.y1, other.y1) - max(one.y0, other.y0) < 1
+
+
 def test_colours_are_told_apart():
     for k in (2, 5, 10, 17):
         assert len(set(label_sheet.colours(k))) == k
