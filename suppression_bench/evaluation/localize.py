@@ -59,6 +59,13 @@ def localize(
     with torch.no_grad():
         found = encoder.stages(whole)
     stages = _known(encoder, stages, len(found))
+    for stage in stages:
+        shape = tuple(found[stage - 1].shape)
+        if len(shape) != 4 or shape[0] != len(pictures) or shape[2] != shape[3]:
+            raise UserError(
+                f"the encoder {encoder.name} gives stage {stage} of shape {shape}; it must be ({len(pictures)}, C, s, s), "
+                "C values at s x s positions of each picture; mend its file"
+            )
     _check_clusters(clusters, stages, found)
     made = []
     for stage in stages:

@@ -221,6 +221,15 @@ def test_features_that_are_not_finite_are_a_sentence():
         localize.localize(Broken(), halves(), 0, [1], [2])
 
 
+def test_a_stage_that_is_no_map_is_a_sentence():
+    class Tokens(Planted):
+        def stages(self, given):
+            return [one.flatten(2) for one in super().stages(given)]
+
+    with pytest.raises(UserError, match=r"stage 1 of shape \(2, 2, 4\); it must be \(2, C, s, s\)"):
+        localize.localize(Tokens(), halves(), 0, [1], [2])
+
+
 # --- pictures --------------------------------------------------------------------------------------------------------
 
 
