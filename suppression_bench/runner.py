@@ -13,6 +13,7 @@ from generators.sources import data_root
 from suppression_bench import cell as cells
 from suppression_bench.results import record as records
 from suppression_bench.spec import Cell, data_facts
+from suppression_bench.training.data import Data
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ def prepare(found: list[Cell], workers: int, say: Callable[[str], None]) -> None
         cell.spec["data"] = {**data_facts(entry["manifest"]), "bits": cell.spec["data"]["bits"]}
         cell.folder = entry["folder"]
         cells.check(cell)
+    for folder, bits in dict.fromkeys((cell.folder, cell.spec["data"]["bits"]) for cell in found):
+        Data(folder, bits).decode(workers)  # here, so that no two cells decode the same
 
 
 def _short(what: dict) -> str:

@@ -31,8 +31,8 @@ class View(Samples):
 
     def whole(self, index: Tensor | slice) -> Tensor:
         """The crops, resized, with their constant channels: (B, C + n, H, W) float32."""
-        crops = resized_crop(self.pictures[index].float() / 255, self.boxes[index], self.antialias)
-        return append_constant(crops, self.bits[index])
+        pictures, bits = self.take(index)
+        return append_constant(resized_crop(pictures.float() / 255, self.boxes[index], self.antialias), bits)
 
 
 def chosen(split: str, count: int, most: int) -> Tensor:
@@ -55,9 +55,9 @@ def views(samples: Samples, rows: Tensor, split: str, augmentation: Augmentation
         augmentation: the recipe's.
         seed: of the method.
     """
-    device = samples.pictures.device
+    device = samples.device
     rows = rows.to(device)
-    pictures, bits = samples.pictures[rows], samples.bits[rows]
+    pictures, bits = samples.take(rows)
     if augmentation.crop == "none":
         return [Samples(pictures, bits)] * 2
     key, side = stream_key("metrics", VERSION, split, seed), pictures.shape[-1]

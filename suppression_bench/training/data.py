@@ -1,38 +1,18 @@
 """From shards to the device: decoded once to uint8, kept under the content digest, indexed without Python per image."""
 
-import hashlib
-import json
-import os
-import zlib
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from generators import manifest as manifests
-from generators import shards
 from generators.checked import check_folder
 from generators.dataset import UserError
-from generators.sources import data_root
 from suppression_bench.method import Target
-from suppression_bench.training.views import append_constant
-
-
-@dataclass(frozen=True)
-class Samples:
-    """One split on a device, without its labels: pictures (N, C, H, W) uint8 and bits (N, n) uint8."""
-
-    pictures: Tensor
-    bits: Tensor
-
-    def __len__(self) -> int:
-        return len(self.pictures)
-
-    def whole(self, index: Tensor | slice) -> Tensor:
-        """Full, uncropped pictures in [0, 1] with their constant channels: (B, C + n, H, W) float32."""
-        return append_constant(self.pictures[index].float() / 255, self.bits[index])
+from suppression_bench.training import decoded
+from suppression_bench.training.samples import Samples, Streamed, fits, hold
 
 
 class Data:
@@ -41,12 +21,13 @@ class Data:
     Arguments:
         folder: where `bench generate` wrote it.
         bits: how many constant channels to use (only where the dataset has them).
+        say: prints a line, where a split does not fit on the device.
 
     Raises:
         UserError: no dataset, a damaged one, or more bits than it has.
     """
 
-    def __init__(self, folder: str | Path, bits: int = 0):
+    def __init__(self, folder: str | Path, bits: int = 0, say: Callable[[str], None] = print):
         self.folder = Path(folder)
         self.manifest = manifests.read(self.folder)
         constant = self.manifest["constant_channels"]
@@ -56,7 +37,10 @@ class Data:
         self.bits = bits
         self.code = constant["label"] if constant else None
         self.picture_shape = tuple(self.manifest["picture_shape"])
+        self.say = say
         self._open: dict = {}
+        self._said: set[str] = set()
+        self._held: WeakValueDictionary = WeakValueDictionary()  # a split that is still in use is not copied again
 
     @property
     def channels(self) -> int:
@@ -66,13 +50,35 @@ class Data:
         """Every shard's size and SHA-256 against the manifest, remembered until a file changes."""
         check_folder(self.folder, self.manifest)
 
+    def splits_in_use(self) -> list[str]:
+        """The splits that a cell reads: the training split, and those of every probe."""
+        return list(dict.fromkeys(["pretrain", *(split for pair in self.probes().values() for split in pair)]))
+
+    def decode(self, workers: int) -> list[str]:
+        """Decode the splits in use that have no cache yet, together; their names."""
+        splits = self.manifest["splits"]
+        missing = [name for name in self.splits_in_use() if not decoded.is_there(splits[name], self.picture_shape)]
+        if missing:
+            decoded.decode(self.folder, self.manifest, missing, workers)
+        return missing
+
     def samples(self, split: str, device: torch.device | str = "cpu") -> Samples:
-        """A split's pictures and bits on a device."""
-        pictures, labels = self._decoded(split)
-        tensor = torch.from_numpy(np.array(pictures.transpose(0, 3, 1, 2), order="C")).to(device)
-        code = labels[self.code].to_numpy() if self.code else np.zeros(len(pictures), dtype=np.int64)
-        planes = (code[:, None] >> np.arange(self.bits)) & 1
-        return Samples(tensor, torch.from_numpy(planes.astype(np.uint8)).to(device))
+        """A split's pictures and bits for a device: resident where they fit, otherwise streamed from the host."""
+        key = split, str(device)
+        found = self._held.get(key)
+        if found is None:
+            pictures, labels = self._decoded(split)
+            code = labels[self.code].to_numpy() if self.code else np.zeros(len(pictures), dtype=np.int64)
+            planes = (code[:, None] >> np.arange(self.bits)) & 1
+            found = hold(pictures, torch.from_numpy(planes.astype(np.uint8)).to(device))
+            if isinstance(found, Streamed) and not fits(pictures.nbytes, found.device) and split not in self._said:
+                self._said.add(split)
+                self.say(
+                    f"{self.folder.name}, {split}: {pictures.nbytes / 1e6:.1f} MB of pictures do not fit beside the "
+                    f"network on {found.device}; they stay on the host and are copied batch by batch"
+                )
+            self._held[key] = found
+        return found
 
     def targets(self) -> dict[str, Target]:
         """What a supervised method may predict on the training split; each bit in use is a target of its own."""
@@ -128,59 +134,16 @@ class Data:
             return self._open[split]
         if split not in self.manifest["splits"]:
             raise UserError(f"{self.folder}: no split {split!r} (has {', '.join(self.manifest['splits'])})")
-        digest = self.manifest["splits"][split]["content_digest"]
-        cache = data_root() / "decoded" / digest
-        columns = _cached(cache)
-        if columns is None:
-            columns = self._decode(split, cache)
-        pictures = np.load(cache / "pictures.npy", mmap_mode="r", allow_pickle=False)
-        self._open[split] = pictures, pandas.DataFrame(columns)
-        return self._open[split]
-
-    def _decode(self, split: str, cache: Path) -> dict[str, list]:
-        # Written under temporary names and renamed; labels.json last, its presence says that the cache is whole.
         described = self.manifest["splits"][split]
-        cache.mkdir(parents=True, exist_ok=True)
-        partial = cache / f"pictures.{os.getpid()}.tmp"
-        shape = (described["count"], *self.picture_shape)
-        rows, content, checksum = [], hashlib.sha256(), 0
-        with open(partial, "wb", buffering=2**20) as file:  # written in a row: a fresh memory map faults at each page
-            np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
-            for entry in described["shards"]:
-                shards.check_shard(self.folder, entry)
-                for picture, record, digest in shards.read_shard(
-                    self.folder / entry["name"], self.picture_shape, entry["count"]
-                ):
-                    file.write(picture)
-                    checksum = zlib.crc32(picture, checksum)
-                    rows.append(record["labels"])
-                    content.update(digest)
-        if content.hexdigest() != described["content_digest"]:
-            raise UserError(
-                f"{self.folder}: the samples of split {split} are not those of the manifest; run `bench verify`"
-            )
-        partial.replace(cache / "pictures.npy")
-        columns = {name: [row.get(name) for row in rows] for name in sorted({k for r in rows for k in r})}
-        text = cache / f"labels.{os.getpid()}.tmp"
-        text.write_text(json.dumps({"pictures_crc32": checksum, "labels": columns}))
-        text.replace(cache / "labels.json")
-        return columns
-
-
-def _cached(cache: Path) -> dict[str, list] | None:
-    # The labels of a whole cache, or None. The pictures are summed rather than flushed to the disk when written: that
-    # is faster, and notices what a power failure, a full disk or an editor did to them since.
-    try:
-        found = json.loads((cache / "labels.json").read_text())
-        with open(cache / "pictures.npy", "rb") as file:
-            np.lib.format.read_magic(file)
-            np.lib.format.read_array_header_1_0(file)
-            checksum = 0
-            while block := file.read(2**22):
-                checksum = zlib.crc32(block, checksum)
-        return found["labels"] if found["pictures_crc32"] == checksum else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        columns = decoded.read(described)
+        if columns is None:
+            decoded.decode(self.folder, self.manifest, [split])
+            columns = decoded.read(described)
+        if columns is None:
+            place = decoded.cache_folder(described)
+            raise UserError(f"{place}: the disk does not return what was written there; check it", exit_code=4)
+        self._open[split] = decoded.pictures(described), pandas.DataFrame(columns)
+        return self._open[split]
 
 
 def bit_name(position: int) -> str:

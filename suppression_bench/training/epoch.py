@@ -18,15 +18,16 @@ class Epoch:
     def __init__(
         self, number: int, samples: Samples, views: int, shuffle: bool, augmentation: Augmentation, key: np.ndarray
     ):
-        count, side, device = len(samples), samples.pictures.shape[-1], samples.pictures.device
+        count, side, device = len(samples), samples.side, samples.device
         order = permutation(random_words(key, ORDER, 0, number, count=count)) if shuffle else np.arange(count)
-        self.order = torch.from_numpy(order).to(device)
+        self.order = samples.follow(order)
         tables = [boxes(augmentation, side, key, CROP + view, number, count) for view in range(views)]
         self.boxes = [torch.from_numpy(table).to(device) for table in tables]
 
     def views(self, samples: Samples, index: Tensor, augmentation: Augmentation) -> list[Tensor]:
         """Each view of a batch: its own crop of the picture, the same bits."""
-        pictures, bits = samples.pictures[index].float() / 255, samples.bits[index]
+        pictures, bits = samples.take(index)
+        pictures = pictures.float() / 255
         if augmentation.crop == "none":
             return [append_constant(pictures, bits) for _ in self.boxes]
         crops = [resized_crop(pictures, table[index], augmentation.antialias) for table in self.boxes]

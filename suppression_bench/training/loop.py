@@ -202,7 +202,7 @@ def train(
         identity: what must not change before a checkpoint is resumed.
         note: called now and then with (steps done, steps in all).
     """
-    key, device = training_key(seed), samples.pictures.device
+    key, device = training_key(seed), samples.device
     per_epoch, steps = training.steps_per_epoch(len(samples)), training.total_steps(len(samples))
     warmup = training.warmup_epochs * per_epoch
     optimizer = training.build_optimizer(method, training.weight_decay)

@@ -73,14 +73,14 @@ def test_the_second_opening_decodes_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("SUPPRESSION_BENCH_CACHE", str(tmp_path / "cache"))
     calls = []
     original = shards.read_shard
-    monkeypatch.setattr(opening.shards, "read_shard", lambda *a: (calls.append(a), original(*a))[1])
+    monkeypatch.setattr(shards, "read_shard", lambda *a: (calls.append(a), original(*a))[1])
     first = Data(folder, 2).samples("pretrain")
     assert len(calls) == 1
 
     def refuse(*arguments):
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr(opening.shards, "read_shard", refuse)
+    monkeypatch.setattr(shards, "read_shard", refuse)
     again = Data(folder, 2).samples("pretrain")
     assert torch.equal(first.pictures, again.pictures) and torch.equal(first.bits, again.bits)
     with pytest.raises(AssertionError, match="decoded again"):

@@ -21,7 +21,7 @@ FLOORS = {
         "evaluation/pictures"],
     3: ["method", "encoder", "decoder", "encoders/*", "evaluation/suppression", "training/data", "training/epoch",
         "training/checkpoint"],
-    2: ["loss", "losses/*", "results/record", "provenance"],
+    2: ["loss", "losses/*", "results/record", "provenance", "training/samples", "training/decoded"],
     1: ["training/views", "training/optimizers", "training/gather"],
 }  # fmt: skip
 PACKAGES = [
