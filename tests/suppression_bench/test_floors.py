@@ -13,7 +13,7 @@ from generators import catalog
 FLOORS = {
     7: ["cli", "commands/*"],
     6: ["runner", "results/frame", "results/tables", "results/metric_tables", "results/summary", "results/figures",
-        "results/label_sheet"],
+        "results/label_sheet", "speed"],
     5: ["settings", "spec", "suite", "cell", "conformance/*", "trained"],
     4: ["training/loop", "methods/*", "evaluation/lbfgs", "evaluation/probe", "evaluation/online_probe",
         "evaluation/features", "evaluation/measure", "evaluation/unit_features", "evaluation/metrics",
@@ -21,7 +21,7 @@ FLOORS = {
         "evaluation/pictures"],
     3: ["method", "encoder", "decoder", "encoders/*", "evaluation/suppression", "training/data", "training/epoch",
         "training/checkpoint"],
-    2: ["loss", "losses/*", "results/record", "provenance", "training/samples", "training/decoded"],
+    2: ["loss", "losses/*", "results/record", "provenance", "training/samples", "training/decoded", "stopwatch"],
     1: ["training/views", "training/optimizers", "training/gather"],
 }  # fmt: skip
 PACKAGES = [

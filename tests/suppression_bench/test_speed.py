@@ -1,0 +1,136 @@
+"""bench speed: every part is timed and printed, the ceiling is the same network, the arithmetic is right."""
+
+import json
+
+import pytest
+import torch
+from small_cells import CPU, make_cell
+
+from suppression_bench import speed, stopwatch
+from suppression_bench.cli import main
+from suppression_bench.commands import speed as command
+from suppression_bench.training.samples import CAP
+
+SHORT = ["--device", "cpu", "--threads", "1", "--steps", "3"]
+
+
+def bench(*arguments):
+    return main(["speed", *map(str, arguments)])
+
+
+def test_every_part_is_printed(randbit, capsys):
+    assert bench("--data", randbit, "--set", "bits=2", "batch_size=50", "probe.l2=[0.01]", *SHORT) == 0
+    printed = capsys.readouterr().out
+    for part in speed.PARTS[:-1]:
+        assert f"\n| {part} | " in printed
+    for words in ("training, as `bench run` does it", "the same network on random tensors", "% of its ceiling", "Peak:",
+                  "1 threads", f"torch {torch.__version__}", "fp32", "batch 50, 2 views", "28 x 28 x 3", "lbfgs"):  # fmt: skip
+        assert words in printed, words
+    assert "online probe" not in printed
+    shares = [
+        float(line.split("|")[3].strip(" %")) for line in printed.splitlines() if line.split(" |")[0][2:] in speed.PARTS
+    ]
+    assert len(shares) == 5 and sum(shares) == pytest.approx(100, abs=0.3)
+
+
+def test_json_holds_what_is_printed(randbit, capsys):
+    flags = ("--data", randbit, "--recipe", "randbit", "--format", "json", "--method", "supervised")
+    assert bench(*flags, "--set", "train.batch_size=50", "probe.l2=[0.01]", *SHORT) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["parts"]) == list(speed.PARTS)  # this recipe's online probe is a part too
+    assert all(value >= 0 for value in found["parts"].values()) and found["parts"]["forward and backward"] > 0
+    assert found["turns"] == found["steps"] == 3 and found["views"] == 1 and found["environment"]["threads"] == 1
+    for side in ("training", "ceiling"):
+        low, high = found["range"][side]
+        assert 0 < low <= found["views_per_second"][side] <= high
+        step = found["batch_size"] * found["views"] / found["views_per_second"][side]
+        assert found["of_peak"][side] == pytest.approx(
+            found["flops_per_step"] / step / found["peak"]["flops_per_second"]
+        )
+    assert command.render(found).count("\n") > 10
+
+
+def test_the_default_data_are_embedded(tmp_path, monkeypatch):
+    made = command._cell(command._parser().read([]))
+    assert made.dataset[0] == "randbit" and made.spec["recipe"] == "randbit-small" and made.spec["seed"] == 0
+    for recipe in command.EMBEDDED:
+        made = command._cell(command._parser().read(["--recipe", recipe]))
+        assert made.spec["recipe"] == recipe and made.dataset[0] == command.EMBEDDED[recipe]["dataset"]
+
+
+def test_every_recipe_has_embedded_data():
+    from suppression_bench.spec import RECIPES
+
+    assert set(command.EMBEDDED) == {path.stem for path in RECIPES.glob("*.yaml")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--recipe", "randbit-smal"], "did you mean 'randbit-small'"),
+        (["--method", "simclrr"], "did you mean 'simclr'"),
+        (["--method", "untrained"], "does not train; name one that does"),
+        (["--data", "nowhere"], "bench generate"),
+        (["--device", "cuda"], "torch sees no CUDA device"),
+        (["--steps", "0"], "--steps must be at least 1"),
+        (["--threads", "0"], "--threads must be at least 1"),
+        (["--set", "train.batch_size=4000"], "larger than the 200 training samples"),
+        (["--set", "batchsize=4"], "unknown setting"),
+        (["--stepz", "4"], "did you mean '--steps'"),
+    ],
+)
+def test_a_wrong_flag_is_one_sentence(randbit, arguments, words, capsys):
+    if "cuda" in arguments and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device here")
+    data = [] if "--data" in arguments or "--recipe" in arguments else ["--data", randbit]
+    assert bench(*data, *arguments) == 2
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
+
+
+def test_a_recipe_of_ones_own_needs_data(tmp_path, capsys):
+    (tmp_path / "mine.yaml").write_text("encoder: {name: randbit_conv}\ntrain: {steps: 5}\n")
+    assert bench("--recipe", tmp_path / "mine.yaml") == 2
+    assert "name a folder with --data DIR" in capsys.readouterr().err
+
+
+def test_the_steps_of_a_turn_and_the_share_of_an_epochs_tables(randbit, monkeypatch):
+    """Four steps an epoch: the table of a turn that begins an epoch is taken out, and a quarter of one is added to each."""
+    timer = speed.Bench(make_cell("simclr", randbit, train__batch_size=50), CPU, 6, print)
+    seconds = iter(float(value) for value in range(0, 10_000, 3))  # three seconds between any two looks at the clock
+
+    def turns(*arguments):
+        return stopwatch.Turns(*arguments, clock=lambda: next(seconds))
+
+    monkeypatch.setattr(speed, "Turns", turns)
+    monkeypatch.setattr(speed, "timed", lambda device, work: work() and 2.0)
+    training, ceiling = timer.sides(tables=0.4)
+    assert timer.per_epoch == 4 and ceiling == [2.0] * 6
+    assert training == pytest.approx([3.1, 3.1, 2.7, 3.1, 3.1, 3.1])  # steps 2 to 7: an epoch begins with step 4
+
+
+def test_turns_leave_training_as_it_is(randbit):
+    from suppression_bench.training import loop
+
+    cell = make_cell("simclr", randbit, train__batch_size=50)
+    one, other = (speed.Bench(cell, CPU, 3, print) for _ in range(2))
+    one.sides(tables=0.0)
+    loop.train(other.method, other.samples, other.training, other.augmentation, seed=0)
+    for name, value in one.method.state_dict().items():
+        assert torch.equal(value, other.method.state_dict()[name]), name
+
+
+def test_the_operations_of_a_dense_layer(randbit, monkeypatch):
+    """Forward 2 B I O, backward as much for the weights and nothing for the pictures, which need no gradient."""
+    from small_cells import Recorder
+
+    monkeypatch.setattr(speed.Bench, "_method", lambda self: Recorder(views=1, channels=3))
+    timer = speed.Bench(make_cell("simclr", randbit, data__bits=2, train__batch_size=50), CPU, 1, print)
+    assert timer.flops() == 2 * (2 * 50 * (3 * 28 * 28) * 3)
+
+
+def test_a_streamed_split_is_timed_too(randbit, monkeypatch, capsys):
+    monkeypatch.setenv(CAP, "1000")
+    assert bench("--data", randbit, "--set", "batch_size=50", "probe.l2=[0.01]", "--format", "json", *SHORT) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["pictures"] == "mapped" and "do not fit" in printed.err
