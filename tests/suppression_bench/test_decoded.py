@@ -10,10 +10,12 @@ import zlib
 
 import numpy as np
 import pytest
-from small_cells import make_data
+from small_cells import CPU, make_cell, make_data
 
 from generators import build, catalog, manifest, shards
 from generators.dataset import UserError
+from suppression_bench import cell as cells
+from suppression_bench import runner
 from suppression_bench.cli import main
 from suppression_bench.training import decoded
 from suppression_bench.training.data import Data
@@ -161,6 +163,15 @@ cells:
   - {method: simclr, grid: {bits: [0, 2]}}
   - {method: untrained, grid: {bits: [0]}}
 """
+
+
+def test_all_is_decoded_before_a_cell_starts(folder, tmp_path, monkeypatch):
+    found = [make_cell("simclr", folder, data__bits=bits, train__batch_size=20, train__steps=1) for bits in (0, 2)]
+    runner.prepare(found, 1, print)
+    described = manifest.read(folder)["splits"]
+    assert all(decoded.read(described[split]) is not None for split in SPLITS)
+    monkeypatch.setattr(decoded, "decode", lambda *arguments: pytest.fail("decoded again"))
+    assert cells.run(found[1], tmp_path / "out", CPU)["run"]["status"] == "ok"
 
 
 def test_the_second_run_of_a_suite_generates_and_decodes_nothing(tmp_path, monkeypatch, capsys):
