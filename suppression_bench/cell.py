@@ -94,10 +94,11 @@ def check(cell: Cell) -> None:
     """What can be known of a cell before anything is written: its data is whole and its batches can be filled.
 
     Raises:
-        UserError: damaged data, or a batch larger than the training split.
+        UserError: damaged data, a batch larger than the training split, or colours to change where there are none.
     """
     data = Data(cell.folder, cell.spec["data"]["bits"])
     data.check()
+    Augmentation(**cell.spec["augmentation"]).check(data.picture_shape)
     if catalog.load_class("suppression_bench.methods", cell.references["method"], Method).trains:
         Training(**cell.spec["train"]).steps_per_epoch(data.manifest["splits"]["pretrain"]["count"])
 

@@ -12,27 +12,28 @@ from suppression_bench.evaluation.features import extract
 from suppression_bench.evaluation.neighbours import agreement, nearest, vote
 from suppression_bench.evaluation.probe import Probing
 from suppression_bench.method import Method
+from suppression_bench.training.augment import Draws, augment, draw
 from suppression_bench.training.data import Data, Samples
-from suppression_bench.training.views import Augmentation, append_constant, boxes, resized_crop
+from suppression_bench.training.views import Augmentation
 
 VERSION = 1
 # One constant per decision: never renumber, a later decision takes the next number.
-CHOICE, CROP = 0, 16  # view v crops with stream CROP + v
+CHOICE = 0  # training/augment.py has all from 16
 VOTERS, NEIGHBOURS = 200, 10
 TEMPERATURE, PARTS = 0.1, 20  # of the gradient-ratio curve: one for all cells, so that the curves can be compared
 
 
 @dataclass(frozen=True)
 class View(Samples):
-    """Samples each seen through its own crop: boxes (N, 4)."""
+    """Samples each seen through its own draws: one view of N samples."""
 
-    boxes: Tensor
-    antialias: bool
+    draws: Draws
+    augmentation: Augmentation
 
     def whole(self, index: Tensor | slice) -> Tensor:
-        """The crops, resized, with their constant channels: (B, C + n, H, W) float32."""
+        """The augmented pictures with their constant channels: (B, C + n, H, W) float32."""
         pictures, bits = self.take(index)
-        return append_constant(resized_crop(pictures.float() / 255, self.boxes[index], self.antialias), bits)
+        return augment(pictures, bits, self.draws.rows(index), self.augmentation)
 
 
 def chosen(split: str, count: int, most: int) -> Tensor:
@@ -46,7 +47,7 @@ def chosen(split: str, count: int, most: int) -> Tensor:
 
 
 def views(samples: Samples, rows: Tensor, split: str, augmentation: Augmentation, seed: int) -> list[Samples]:
-    """Two augmented views of some samples, as in training; a sample's crops do not depend on which others are chosen.
+    """Two augmented views of some samples, as in training; a sample's draws do not depend on which others are chosen.
 
     Arguments:
         samples: the whole split.
@@ -58,11 +59,9 @@ def views(samples: Samples, rows: Tensor, split: str, augmentation: Augmentation
     device = samples.device
     rows = rows.to(device)
     pictures, bits = samples.take(rows)
-    if augmentation.crop == "none":
-        return [Samples(pictures, bits)] * 2
     key, side = stream_key("metrics", VERSION, split, seed), pictures.shape[-1]
-    tables = [boxes(augmentation, side, key, CROP + view, 0, len(samples)) for view in range(2)]
-    return [View(pictures, bits, torch.from_numpy(table).to(device)[rows], augmentation.antialias) for table in tables]
+    draws = [draw(augmentation, side, key, range(view, view + 1), 0, len(samples), device) for view in range(2)]
+    return [View(pictures, bits, one.map(lambda table: table[:, rows]), augmentation) for one in draws]
 
 
 def normalised(features: Tensor) -> Tensor | None:
@@ -85,7 +84,7 @@ class Representation:
         method: trained.
         options: layers, block size and the most samples (`metric_samples`).
         augmentation: of the two views.
-        seed: of their crops.
+        seed: of their draws.
     """
 
     def __init__(self, data: Data, method: Method, options: Probing, augmentation: Augmentation, seed: int):

@@ -1,5 +1,6 @@
 """Where the crops lie: torchvision's distribution, and TensorFlow's rule against a second, scalar writing."""
 
+import hashlib
 import math
 
 import numpy as np
@@ -9,7 +10,9 @@ from scipy.stats import ks_2samp
 from torchvision.transforms.v2 import RandomResizedCrop
 
 from generators.randomness import random_words, stream_key
-from suppression_bench.training.views import ATTEMPTS, Augmentation, boxes
+from suppression_bench.training import boxes as rules
+from suppression_bench.training.boxes import ATTEMPTS, boxes
+from suppression_bench.training.views import Augmentation
 
 KEY = stream_key("test", 1, "pretrain", 0)
 RANGES = [
@@ -122,6 +125,34 @@ def test_a_table_hangs_on_its_named_axes_alone(crop):
         assert sum(np.array_equal(one, other) for other in (first, *others)) == 1
         # No row of one table comes back in another by more than chance.
         assert all((one == other).all(1).mean() < 0.2 for other in (first, *others) if other is not one)
+
+
+def every_attempt(crop, area, aspect, side, count):
+    """The boxes with all attempts of all samples computed at once, the first that fits taken."""
+    augmentation = Augmentation(crop=crop, area=list(area), aspect=list(aspect))
+    rule = rules._torchvision if crop == "torchvision" else rules._tensorflow
+    words = random_words(KEY, 16, 0, 0, count=count * 2 * (ATTEMPTS + 1)).reshape(count, ATTEMPTS + 1, 2)
+    height, width, valid = rule(words[:, :-1], side, augmentation)
+    found = []
+    for row, fits in enumerate(valid):
+        first = np.flatnonzero(fits)[:1]
+        found.append([height[row, first[0]], width[row, first[0]]] if len(first) else [side, side])
+    return found, valid
+
+
+@pytest.mark.parametrize("crop", ["torchvision", "tensorflow"])
+@pytest.mark.parametrize(("area", "aspect"), [*RANGES, ((0.99, 1.0), (1.3, 1.4))])
+def test_later_attempts_count_only_where_the_first_does_not_fit(crop, area, aspect):
+    expected, valid = every_attempt(crop, area, aspect, 28, 3000)
+    assert drawn(crop, area, aspect, count=3000)[:, 2:].tolist() == expected
+    if area[0] > 0.9:
+        assert not valid[:, 0].all()
+
+
+@pytest.mark.parametrize(("crop", "digest"), [("torchvision", "a0f28a5954447e51"), ("tensorflow", "0befc711e187108d")])
+def test_the_crops_of_the_published_records_stay(crop, digest):
+    table = drawn(crop, (0.5, 1.0), (3 / 4, 4 / 3), key=stream_key("training", 1, "pretrain", 0), count=1347)
+    assert hashlib.sha256(table.astype("<i8").tobytes()).hexdigest()[:16] == digest
 
 
 def test_no_crop_is_the_whole_picture():

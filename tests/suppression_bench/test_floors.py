@@ -22,7 +22,8 @@ FLOORS = {
     3: ["method", "encoder", "decoder", "encoders/*", "evaluation/suppression", "training/data", "training/epoch",
         "training/checkpoint"],
     2: ["loss", "losses/*", "results/record", "provenance", "training/samples", "training/decoded", "stopwatch"],
-    1: ["training/views", "training/optimizers", "training/gather"],
+    1: ["training/views", "training/optimizers", "training/gather", "training/boxes", "training/colour",
+        "training/augment"],
 }  # fmt: skip
 PACKAGES = [
     "__init__",

@@ -82,7 +82,8 @@ def test_the_views_are_crops_of_the_same_samples(method, four_bits):
     assert torch.equal(one_view[:, 1:], whole[:, 1:]) and torch.equal(other_view[:, 1:], whole[:, 1:])  # the bits
     assert not torch.equal(one_view[:, 0], whole[:, 0]) and not torch.equal(one_view[:, 0], other_view[:, 0])
     everyone = views(samples, torch.arange(100), "probe-test", augmentation, 0)
-    assert torch.equal(everyone[0].boxes[rows], first.boxes) and torch.equal(everyone[1].boxes[rows], second.boxes)
+    for all_of_them, few in zip(everyone, (first, second), strict=True):
+        assert torch.equal(all_of_them.draws.boxes[:, rows], few.draws.boxes)
     features = [
         F.normalize(extract(method_of(four_bits), view, ["encoder"], 30)["encoder"], dim=1) for view in everyone
     ]

@@ -9,7 +9,7 @@ from torchvision.transforms.v2 import functional as oracle
 from generators.dataset import UserError
 from suppression_bench.training.data import Samples
 from suppression_bench.training.loop import Training, train
-from suppression_bench.training.views import Augmentation, append_constant, resized_crop
+from suppression_bench.training.views import Augmentation, _filters, append_constant, resized_crop
 
 
 def random_boxes(side, count, generator):
@@ -50,6 +50,35 @@ def test_values_known_by_hand(antialias):
     # Rows are not columns.
     turned = resized_crop(picture.transpose(2, 3), torch.tensor([[1, 1, 2, 2]]), antialias)
     torch.testing.assert_close(turned[0, 0], torch.tensor([0.0, 0.25, 0.75, 1.0])[:, None].repeat(1, 4))
+
+
+def filters_of_the_first_records(start, length, side, antialias):
+    """The crop's weights as the records of docs/results were made with them, operation by operation."""
+    grid = torch.arange(side, dtype=torch.float32)
+    start, length = start.float()[:, None, None], length.float()[:, None, None]
+    scale = length / side
+    centre = start + (grid[None, :, None] + 0.5) * scale
+    reach = scale.clamp(min=1) if antialias else torch.ones_like(scale)
+    pixel = grid[None, None, :]
+    weights = (1 - ((pixel + 0.5 - centre) / reach).abs()).clamp(min=0)
+    weights = weights * ((pixel >= start) & (pixel < start + length))
+    return weights / weights.sum(2, keepdim=True)
+
+
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize(("side", "channels"), [(28, 1), (32, 3), (33, 1), (56, 1)])
+def test_crops_are_those_of_the_first_records_bit_for_bit(side, channels, antialias):
+    generator = torch.Generator().manual_seed(side)
+    pictures, boxes = torch.rand(60, channels, side, side, generator=generator), random_boxes(side, 60, generator)
+    rows = filters_of_the_first_records(boxes[:, 0], boxes[:, 2], side, antialias)
+    columns = filters_of_the_first_records(boxes[:, 1], boxes[:, 3], side, antialias)
+    assert torch.equal(_filters(boxes[:, 0], boxes[:, 2], None, side, antialias), rows)
+    assert torch.equal(_filters(boxes[:, 1], boxes[:, 3], torch.zeros(60, dtype=torch.bool), side, antialias), columns)
+    expected = torch.matmul(torch.matmul(rows[:, None], pictures), columns[:, None].transpose(-1, -2))
+    found = resized_crop(pictures, boxes, antialias)
+    if channels == 1:  # the same products, so nothing may move
+        assert torch.equal(found, expected)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
 
 
 def test_bits_are_appended_as_constant_planes():
