@@ -17,7 +17,7 @@ CROP, FLIP, JITTER, GREY, BLUR, SOLARIZE = 16, 32, 48, 64, 80, 96
 RANGES = (0.8, 0.8, 0.8, 0.2)  # of brightness, contrast, saturation and hue at strength 1 (Chen et al., SimCLR, 2020)
 SIGMAS = (0.1, 2.0)  # of the blur, in pixels
 ORDERS = np.array(list(permutations(range(4))))
-BLOCK = 2**18  # numbers of a picture block that a core keeps at hand
+BLOCK = 2**19  # numbers of a picture block that a core keeps at hand
 
 
 @dataclass(frozen=True)

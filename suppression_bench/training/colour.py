@@ -61,19 +61,26 @@ def hue(pictures: Tensor, shift: Tensor) -> Tensor:
     [0.0, 1.0, 0.0]
     """
     red, green, blue = pictures.unbind(1)
-    low, value = torch.aminmax(pictures, dim=1)
-    chroma = value - low
-    sixths = torch.where(value == green, blue - red, red - green)
-    sixths = torch.where(value == red, green - blue, sixths).div_(torch.where(chroma == 0, 1, chroma))
-    sector = torch.where(value == green, 2.0, 4.0).masked_fill_(value == red, 0.0)
-    sixths = sixths.add_(sector).add_(6 * shift[:, None, None])
+    value = torch.maximum(torch.maximum(red, green), blue)
+    chroma = value - torch.minimum(torch.minimum(red, green), blue)
+    # The hue in sixths of a turn, times the chroma: one way of writing it for each largest channel. A `lerp` with weight
+    # 0 or 1 chooses exactly, and takes a tenth of what `where` takes on a CPU.
+    sixths = (red - green).add_(chroma, alpha=4)
+    sixths = torch.lerp(sixths, (blue - red).add_(chroma, alpha=2), _equal(green, value))
+    sixths = torch.lerp(sixths, green - blue, _equal(red, value))
+    sixths = sixths.div_(chroma.clamp(min=1e-12)).add_(6 * shift[:, None, None])
     turned = torch.empty_like(pictures)
     for channel, offset in enumerate((5, 3, 1)):
-        place = sixths.add(offset).remainder_(6)
+        place = sixths + offset
+        place = place.sub_((place / 6).floor_().mul_(6))
         # A channel stays at the value for half the circle, falls by the chroma, and rises again.
         fall = torch.minimum(place, 4 - place).clamp_(0, 1)
-        torch.addcmul(value, fall, chroma, value=-1, out=turned[:, channel])
+        turned[:, channel] = torch.addcmul(value, fall, chroma, value=-1)
     return turned
+
+
+def _equal(channel: Tensor, largest: Tensor) -> Tensor:
+    return (channel - largest).sign_().add_(1)  # 1 where equal, 0 where below
 
 
 def colour_jitter(pictures: Tensor, factors: Tensor, order: Tensor) -> Tensor:
