@@ -15,6 +15,7 @@ EMBEDDED = {
     "randbit": {"dataset": "randbit"},
     "natural-small": {"dataset": "digit-on-imagenet", "image_size": 64},
     "natural": {"dataset": "digit-on-imagenet", "image_size": 64},
+    "cifar": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
     "multidigits": {"dataset": "multidigits", "train": 2048, "probe_train": 1000, "probe_test": 200},
 }
 DEFAULT = "randbit-small"
