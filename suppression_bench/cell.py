@@ -22,7 +22,7 @@ from suppression_bench.evaluation.represent import Representation
 from suppression_bench.method import Info, Method
 from suppression_bench.results import record as records
 from suppression_bench.spec import Cell
-from suppression_bench.training import checkpoint, loop, optimizers
+from suppression_bench.training import checkpoint, gradient_cache, loop, optimizers
 from suppression_bench.training.data import Data
 from suppression_bench.training.loop import Training
 from suppression_bench.training.views import Augmentation
@@ -94,13 +94,18 @@ def check(cell: Cell) -> None:
     """What can be known of a cell before anything is written: its data is whole and its batches can be filled.
 
     Raises:
-        UserError: damaged data, a batch larger than the training split, or colours to change where there are none.
+        UserError: damaged data, a batch larger than the training split, colours to change where there are none, or parts
+            of a batch for a method that has none.
     """
     data = Data(cell.folder, cell.spec["data"]["bits"])
     data.check()
     Augmentation(**cell.spec["augmentation"]).check(data.picture_shape)
-    if catalog.load_class("suppression_bench.methods", cell.references["method"], Method).trains:
-        Training(**cell.spec["train"]).steps_per_epoch(data.manifest["splits"]["pretrain"]["count"])
+    method = catalog.load_class("suppression_bench.methods", cell.references["method"], Method)
+    if method.trains:
+        training = Training(**cell.spec["train"])
+        training.steps_per_epoch(data.manifest["splits"]["pretrain"]["count"])
+        if training.micro_batch:
+            gradient_cache.require(method, cell.spec["method"]["name"])
 
 
 def failure(cell: Cell, folder: Path, error: str) -> dict:

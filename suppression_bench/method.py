@@ -34,7 +34,8 @@ class Info:
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch: `views`, each (B, channels, H, W) in [0, 1]; `ids` (B,), a fixed permutation of the samples' numbers.
+    """One batch: `views`, each (B, channels, H, W) in [0, 1]; `ids` (B,), by a fixed permutation of the samples' numbers,
+    none of them twice.
 
     labels: target -> (B,) int64 classes, or (B, classes) float32 0/1 for a set; None unless `needs_labels`.
     """
@@ -87,6 +88,18 @@ class Method(nn.Module, ABC):
     @abstractmethod
     def loss(self, batch: Batch) -> Output:
         """The training loss of a batch."""
+
+    def project_views(self, views: list[Tensor]) -> tuple[list[Tensor], Tensor]:
+        """Each view's projection (B, d), and the encoder's output (B, width) on the first view.
+
+        Only for a method whose loss is `loss_of` of the whole batch's projections and nothing else: then
+        `train.micro_batch` can run the network on parts of the batch.
+        """
+        raise NotImplementedError
+
+    def loss_of(self, projected: list[Tensor], batch: Batch) -> Tensor:
+        """The scalar loss of a whole batch's projections, where there is `project_views`."""
+        raise NotImplementedError
 
     def project(self, features: Tensor) -> Tensor:
         """The head's output (B, d) for the encoder's output (B, width)."""

@@ -13,6 +13,7 @@ from generators.sources import data_root
 from suppression_bench import cell as cells
 from suppression_bench.results import record as records
 from suppression_bench.spec import Cell, data_facts
+from suppression_bench.training import execution
 from suppression_bench.training.data import Data
 
 
@@ -120,6 +121,7 @@ def _first_line(error: Exception) -> str:
 def run_job(job: Job, note: Callable) -> dict:
     """One cell in a worker process."""
     torch.set_num_threads(job.threads)
+    execution.prepare_process()
     try:
         return cells.run(job.cell, Path(job.folder), torch.device(job.device), lambda done, steps: note((done, steps)))
     except torch.OutOfMemoryError as error:

@@ -46,8 +46,10 @@ class MemoryBank(Method):
         self.waiting = projected.detach(), batch.ids
         others = torch.ones(len(self.bank), dtype=torch.bool, device=self.bank.device)
         others[batch.ids] = False
+        # How many there are is known, so nothing waits for the device to count them, as a boolean index does.
+        (rest,) = torch.nonzero_static(others, size=len(self.bank) - len(batch.ids)).T
         # Indexing copies, so the bank may change before the backward pass is over.
-        value = self.pair_loss(projected, self.bank[batch.ids], negatives=self.bank[others])
+        value = self.pair_loss(projected, self.bank[batch.ids], negatives=self.bank[rest])
         return Output(value, features)
 
     @torch.no_grad()

@@ -43,19 +43,31 @@ class SimCLR(Method):
         self.temperatures = None if temperature_end is None else (_temperature(loss), temperature_end)
         if temperature_end is not None and temperature_end <= 0:
             raise UserError(f"method.temperature_end must be above 0, got {temperature_end}")
-        self.register_buffer("progress", torch.zeros((), dtype=torch.float64))
+        self.progress = 0.0  # a number of the host: reading a buffer would wait for the device in every step
 
     def loss(self, batch: Batch) -> Output:
-        first, second = (self.encoder(view) for view in batch.views)
+        projected, features = self.project_views(batch.views)
+        return Output(self.loss_of(projected, batch), features)
+
+    def project_views(self, views: list[Tensor]) -> tuple[list[Tensor], Tensor]:
+        features = [self.encoder(view) for view in views]
+        return [self.head(one) for one in features], features[0]
+
+    def loss_of(self, projected: list[Tensor], batch: Batch) -> Tensor:
         changed = {}
         if self.temperatures:
             start, end = self.temperatures
-            changed["temperature"] = start + (end - start) * self.progress.item()
-        value = self.pair_loss(self.head(first), self.head(second), **changed)
-        return Output(self.loss_weight * value, first)
+            changed["temperature"] = start + (end - start) * self.progress
+        return self.loss_weight * self.pair_loss(*projected, **changed)
 
     def after_step(self, progress: float) -> None:
-        self.progress.fill_(progress)
+        self.progress = progress
+
+    def get_extra_state(self) -> Tensor:
+        return torch.tensor(self.progress, dtype=torch.float64)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self.progress = float(state)
 
     def project(self, features: Tensor) -> Tensor:
         return self.head(features)

@@ -40,9 +40,15 @@ class SupCon(Method):
         self.pair_loss = loss
 
     def loss(self, batch: Batch) -> Output:
-        first, second = (self.encoder(view) for view in batch.views)
-        value = self.pair_loss(self.head(first), self.head(second), labels=batch.labels[self.target])
-        return Output(value, first)
+        projected, features = self.project_views(batch.views)
+        return Output(self.loss_of(projected, batch), features)
+
+    def project_views(self, views: list[Tensor]) -> tuple[list[Tensor], Tensor]:
+        features = [self.encoder(view) for view in views]
+        return [self.head(one) for one in features], features[0]
+
+    def loss_of(self, projected: list[Tensor], batch: Batch) -> Tensor:
+        return self.pair_loss(*projected, labels=batch.labels[self.target])
 
     def project(self, features: Tensor) -> Tensor:
         return self.head(features)

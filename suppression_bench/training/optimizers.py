@@ -60,12 +60,15 @@ def build(
 ) -> torch.optim.Optimizer:
     """The optimizer of a recipe: adam (coupled L2, as in Keras), adamw, sgd or lars."""
     parts = groups(module, weight_decay)
+    trained = [parameter for part in parts for parameter in part["params"]]
+    # One kernel for all parameters on a CUDA device; on the CPU torch's own choice, whose bits are published.
+    fused = {"fused": True} if trained and all(p.is_cuda for p in trained) else {}
     if name == "adam":
-        return torch.optim.Adam(parts, lr=learning_rate, eps=epsilon)
+        return torch.optim.Adam(parts, lr=learning_rate, eps=epsilon, **fused)
     if name == "adamw":
-        return torch.optim.AdamW(parts, lr=learning_rate, eps=epsilon)
+        return torch.optim.AdamW(parts, lr=learning_rate, eps=epsilon, **fused)
     if name == "sgd":
-        return torch.optim.SGD(parts, lr=learning_rate, momentum=momentum)
+        return torch.optim.SGD(parts, lr=learning_rate, momentum=momentum, **fused)
     parts[1]["adapt"] = False
     return LARS(parts, lr=learning_rate, momentum=momentum)
 

@@ -1,0 +1,142 @@
+"""The gradient cache: in double precision the whole batch's loss and gradients, part by part."""
+
+from contextlib import nullcontext
+from functools import partial
+
+import pytest
+import torch
+from small_cells import CPU, make_cell
+from torch import nn
+
+from generators import catalog
+from generators.dataset import UserError
+from suppression_bench import cell as cells
+from suppression_bench.encoder import Encoder
+from suppression_bench.method import Batch, Info, Method, Target
+from suppression_bench.training import gradient_cache
+
+COUNT = 12
+
+
+class Smooth(Encoder):
+    """Without batch norm, so that samples do not meet inside; with dropout if asked for."""
+
+    width = 6
+
+    def __init__(self, dropout: float = 0.0, norm: bool = False):
+        super().__init__()
+        norms = [nn.BatchNorm1d(8)] if norm else []
+        self.layers = nn.Sequential(
+            nn.Flatten(), nn.Linear(32, 8), *norms, nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, self.width)
+        )
+
+    def forward(self, pictures):
+        return self.layers(pictures)
+
+
+def made(name="simclr", loss="nt_xent", **encoder):
+    """A method in double precision whose head has one layer (batch norm sits between two)."""
+    torch.manual_seed(3)
+    cls = catalog.load_class("suppression_bench.methods", name, Method)
+    function = catalog.load_function("suppression_bench.losses", loss)
+    info = Info((4, 4, 2), 0, COUNT, {"digit": Target(3)} if cls.needs_labels else {})
+    return cls(Smooth(**encoder), info, function, head=[5]).double().train()
+
+
+def batch():
+    generator = torch.Generator().manual_seed(0)
+    views = [torch.rand(COUNT, 2, 4, 4, dtype=torch.float64, generator=generator) for _ in range(2)]
+    return Batch(views, torch.arange(COUNT), {"digit": torch.arange(COUNT) % 3})
+
+
+def gradients(method):
+    return [parameter.grad.clone() for parameter in method.parameters()]
+
+
+def whole(method):
+    output = method.loss(batch())
+    output.loss.backward()
+    return output, gradients(method)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 5, COUNT])
+@pytest.mark.parametrize(
+    ("name", "loss"), [("simclr", "nt_xent"), ("simclr", "vicreg"), ("simclr", "macl"), ("supcon", "supcon_out")]
+)
+def test_it_equals_the_whole_batch(name, loss, rows):
+    expected, wanted = whole(made(name, loss))
+    method = made(name, loss)
+    found = gradient_cache.backward(method, batch(), rows, nullcontext)
+    assert found.loss.item() == pytest.approx(expected.loss.item(), rel=1e-12)
+    torch.testing.assert_close(found.features, expected.features.detach(), rtol=0, atol=1e-12)
+    for a, b in zip(gradients(method), wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-12)
+
+
+def test_parts_with_negatives_of_their_own_would_be_another_thing():
+    _, wanted = whole(made())
+    method, given = made(), batch()
+    for part in (slice(0, 6), slice(6, 12)):
+        (method.loss(Batch([view[part] for view in given.views], given.ids[part])).loss / 2).backward()
+    assert max((a - b).abs().max() for a, b in zip(gradients(method), wanted, strict=True)) > 1e-3
+
+
+def test_noise_of_the_network_is_the_same_in_both_passes():
+    method = made(dropout=0.5)
+    torch.manual_seed(7)
+    found = gradient_cache.backward(method, batch(), 4, nullcontext)
+    mine, after = gradients(method), torch.get_rng_state()
+    method.zero_grad()
+    # The same in the open: the parts in their order, one graph, one loss.
+    torch.manual_seed(7)
+    given, parts = batch(), []
+    for start in range(0, COUNT, 4):
+        parts.append(method.project_views([view[start : start + 4] for view in given.views])[0])
+    loss = method.loss_of([torch.cat(views) for views in zip(*parts, strict=True)], given)
+    loss.backward()
+    assert found.loss.item() == pytest.approx(loss.item(), rel=1e-12)
+    for a, b in zip(mine, gradients(method), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-12)
+    assert torch.equal(after, torch.get_rng_state())
+
+
+def test_running_statistics_count_each_sample_once():
+    method, plain = made(norm=True), made(norm=True)
+    gradient_cache.backward(method, batch(), 4, nullcontext)
+    given = batch()
+    for start in range(0, COUNT, 4):
+        plain.project_views([view[start : start + 4] for view in given.views])
+    assert all(torch.equal(a, b) for a, b in zip(method.buffers(), plain.buffers(), strict=True))
+    assert method.encoder.layers[2].num_batches_tracked == 6  # three parts of two views
+
+
+def test_half_precision_gives_gradients_to_every_weight():
+    method = made().float()
+    given = batch()
+    given = Batch([view.float() for view in given.views], given.ids)
+    autocast = partial(torch.autocast, "cpu", torch.bfloat16)
+    gradient_cache.backward(method, given, 4, autocast)
+    halves = gradients(method)
+    method.zero_grad()
+    with autocast():
+        loss = method.loss(given).loss
+    loss.backward()
+    for a, b in zip(halves, gradients(method), strict=True):
+        assert a.dtype == torch.float32 and a.abs().max() > 0
+        torch.testing.assert_close(a, b, rtol=0, atol=0.05 * b.abs().max().item())
+
+
+def test_a_cell_in_parts_trains_and_repeats(randbit, tmp_path):
+    found = []
+    for name in ("one", "two"):
+        cell = make_cell("simclr", randbit, data__bits=2, train__micro_batch=16)
+        assert cells.run(cell, tmp_path / name, CPU)["run"]["status"] == "ok"
+        found.append((tmp_path / name / "encoder.safetensors").read_bytes())
+    assert found[0] == found[1]
+
+
+def test_a_method_that_needs_its_whole_batch_is_refused(randbit):
+    with pytest.raises(UserError, match=r"train\.micro_batch: the method byol needs its whole batch"):
+        cells.check(make_cell("byol", randbit, train__micro_batch=10))
+    cells.check(make_cell("simclr", randbit, train__micro_batch=10))
+    cells.check(make_cell("untrained", randbit, train__micro_batch=10))
