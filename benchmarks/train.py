@@ -121,7 +121,7 @@ def _ceiling(flags):
         with execution.prepared(method, flags.precision, flags.compile, flags.deterministic):
             for _ in range(flags.steps):
                 optimizer.zero_grad(set_to_none=True)
-                loop._gradients(method, batch, training)
+                loop.gradients(method, batch, training)
                 optimizer.step()
 
     return run

@@ -1,5 +1,6 @@
 """Train and probe: bench run SUITE, or one cell with bench run --data DIR --method NAME."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -49,6 +50,8 @@ def run(arguments: list[str]) -> int:
         if getattr(flags, name) is not None and getattr(flags, name) < 1:
             raise UserError(f"bench run: --{name} must be at least 1, got {getattr(flags, name)}")
     set_data_root(flags.data_root)
+    # Read when torch is loaded, here or in a worker: threads that spin while they wait cost a busy machine dearly.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from suppression_bench import cell, runner
 
     device = cell.device_of(flags.device)

@@ -235,7 +235,7 @@ def train(
             own_labels = None if labels is None else {name: values[index] for name, values in labels.items()}
             batch = Batch(epoch.views(samples, index, augmentation), ids[index], own_labels)
             optimizer.zero_grad(set_to_none=True)
-            output = _gradients(method, batch, training)
+            output = gradients(method, batch, training)
             optimizer.step()
             method.after_step((step + 1) / steps)
             run.losses[step] = output.loss.detach()
@@ -252,7 +252,8 @@ def train(
     return run.outcome("ok", steps)
 
 
-def _gradients(method: Method, batch: Batch, training: Training) -> Output:
+def gradients(method: Method, batch: Batch, training: Training) -> Output:
+    """The method's answer to a batch, its gradients added to the parameters'."""
     autocast = partial(torch.autocast, batch.ids.device.type, torch.bfloat16, enabled=training.precision == "bf16")
     if training.compile == "reduce-overhead":
         torch.compiler.cudagraph_mark_step_begin()  # the graphs may write over what the step before left

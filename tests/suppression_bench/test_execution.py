@@ -1,5 +1,7 @@
 """How training is executed: the same bits twice, no wait for the device in a step, settings undone, compilation."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from generators import catalog
 from generators.dataset import UserError
 from suppression_bench import cell as cells
+from suppression_bench.cli import main
 from suppression_bench.conformance.trial import trial
 from suppression_bench.method import Method
 from suppression_bench.training import execution, loop
@@ -130,6 +133,15 @@ def test_the_process_is_left_as_it_was():
     with execution.prepared(method, "fp32", "none", False):
         assert not torch.backends.cuda.matmul.allow_tf32 and not torch.backends.cudnn.allow_tf32
     assert state() == before
+
+
+def test_waiting_threads_sleep_unless_the_user_says_otherwise(monkeypatch, capsys):
+    for given, expected in ((None, "PASSIVE"), ("ACTIVE", "ACTIVE")):
+        monkeypatch.setenv("OMP_WAIT_POLICY", given or "")
+        if not given:
+            monkeypatch.delenv("OMP_WAIT_POLICY")
+        assert main(["run", "no-such-suite"]) == 2 and "no-such-suite" in capsys.readouterr().err
+        assert os.environ["OMP_WAIT_POLICY"] == expected
 
 
 def test_the_deterministic_mode_refuses_a_kernel_that_is_not():
