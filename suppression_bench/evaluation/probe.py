@@ -108,31 +108,32 @@ def fit_lbfgs(features: Tensor, tasks: list[Task], grid: list[float]) -> list[Pr
     mean, deviation = standardisation(features)
     standard = (features - mean) / deviation
     grid = sorted(grid, reverse=True)
-    chosen = [grid[0]] * len(tasks)
+    labels = [torch.from_numpy(task.labels).to(features.device) for task in tasks]
+    chosen, start = [grid[0]] * len(tasks), None
     if len(grid) > 1:
-        inner, outer = (torch.from_numpy(part).to(features.device) for part in split_train(len(features)))
-        labels = [torch.from_numpy(task.labels).to(features.device) for task in tasks]
-        problems = [
-            lbfgs.Problem(label[inner], task.classes, l2)
-            for task, label in zip(tasks, labels, strict=True)
-            for l2 in grid
-        ]
-        solutions = iter(lbfgs.fit(standard[inner], problems))
-        held_out = standard[outer]
-        for position, label in enumerate(labels):
-            right = []
-            for _ in grid:
-                weights = next(solutions).weights
-                right.append(int((((held_out @ weights[:-1]) + weights[-1]).argmax(1) == label[outer]).sum()))
-            chosen[position] = grid[right.index(max(right))]
-    problems = [
-        lbfgs.Problem(torch.from_numpy(task.labels).to(features.device), task.classes, l2)
-        for task, l2 in zip(tasks, chosen, strict=True)
-    ]
+        chosen, start = _choose(standard, tasks, labels, grid)
+    problems = [lbfgs.Problem(label, task.classes, l2) for task, label, l2 in zip(tasks, labels, chosen, strict=True)]
     return [
         Probe(task.feature, "lbfgs", solution.weights, mean, deviation, l2, solution.converged)
-        for task, l2, solution in zip(tasks, chosen, lbfgs.fit(standard, problems), strict=True)
+        for task, l2, solution in zip(tasks, chosen, lbfgs.fit(standard, problems, start=start), strict=True)
     ]
+
+
+def _choose(standard: Tensor, tasks: list[Task], labels: list[Tensor], grid: list[float]):
+    # Each task's L2 strength, and the weights of the four fifths that it was chosen with: a start near the end.
+    inner, outer = (torch.from_numpy(part).to(standard.device) for part in split_train(len(standard)))
+    problems = [
+        lbfgs.Problem(label[inner], task.classes, l2) for task, label in zip(tasks, labels, strict=True) for l2 in grid
+    ]
+    solutions = iter(lbfgs.fit(standard[inner], problems))
+    held_out, chosen, start = standard[outer], [], []
+    for label in labels:
+        found = [next(solutions).weights for _ in grid]
+        right = [int((((held_out @ weights[:-1]) + weights[-1]).argmax(1) == label[outer]).sum()) for weights in found]
+        best = right.index(max(right))
+        chosen.append(grid[best])
+        start.append(found[best])
+    return chosen, start
 
 
 def fit_sgd(

@@ -1,0 +1,152 @@
+"""The solver with its curvature against scipy's on awkward features, and against itself without curvature."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from small_cells import CPU, built
+from torch.nn.functional import cross_entropy
+
+from suppression_bench.evaluation import curvature, lbfgs
+from suppression_bench.evaluation.lbfgs import Problem, fit
+from suppression_bench.evaluation.measure import measure
+from suppression_bench.evaluation.objective import Objective
+from suppression_bench.evaluation.probe import Probing, Task, fit_lbfgs
+
+
+def scipys(features, labels, classes, l2):
+    """The minimum by scipy, from a plain writing of the objective."""
+    x, one_hot = np.hstack([features, np.ones((len(features), 1))]), np.eye(classes)[labels]
+
+    def value(flat):
+        weights = flat.reshape(-1, classes)
+        logits = x @ weights
+        logits -= logits.max(1, keepdims=True)
+        shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+        loss = -np.log(shares[one_hot == 1]).mean() + l2 / 2 * (weights[:-1] ** 2).sum()
+        slope = x.T @ (shares - one_hot) / len(x)
+        slope[:-1] += l2 * weights[:-1]
+        return loss, slope.ravel()
+
+    start = np.zeros((x.shape[1]) * classes)
+    found = minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9})
+    return found.fun, found.x.reshape(-1, classes)
+
+
+def awkward(kind, generator):
+    """(features, labels, classes) of one awkward shape, float64."""
+    features = torch.randn(80, 6, generator=generator, dtype=torch.float64)
+    labels = ((features[:, 0] + torch.randn(80, generator=generator)) > 0).long() + (features[:, 1] > 0.5).long()
+    if kind == "constant":
+        features = torch.cat([features, torch.zeros(80, 3)], 1)
+    elif kind == "duplicated":
+        features = torch.cat([features, features], 1)
+    elif kind == "collinear":
+        features = features @ torch.randn(6, 20, generator=generator, dtype=torch.float64)
+    elif kind == "separable":
+        labels = (features[:, 2] > 0).long() + (features[:, 2] > 1).long()
+    elif kind == "absent":
+        labels = labels * 2
+    elif kind == "wide":
+        features = torch.randn(30, 50, generator=generator, dtype=torch.float64)
+        labels = labels[:30]
+    return features, labels, 5 if kind == "absent" else 3
+
+
+@pytest.mark.parametrize("kind", ["plain", "constant", "duplicated", "collinear", "separable", "absent", "wide"])
+def test_awkward_features_give_scipys_minimum(kind):
+    features, labels, classes = awkward(kind, torch.Generator().manual_seed(0))
+    for l2 in (1e-1, 1e-3):
+        best, weights = scipys(features.numpy(), labels.numpy(), classes, l2)
+        [found] = fit(features, [Problem(labels, classes, l2)], tolerance=1e-8)
+        assert found.converged
+        value = Objective(features, [Problem(labels, classes, l2)])(found.weights)[0].item()
+        assert value == pytest.approx(best, abs=1e-8)
+        np.testing.assert_allclose(found.weights[:-1].numpy(), weights[:-1], atol=2e-4)
+        [plain] = fit(features, [Problem(labels, classes, l2)], tolerance=1e-8, precondition=False)
+        torch.testing.assert_close(found.weights[:-1], plain.weights[:-1], rtol=0, atol=1e-4)
+
+
+def test_the_curvature_is_the_naive_sum():
+    features, labels, _ = awkward("plain", torch.Generator().manual_seed(1))
+    objective = Objective(features, [Problem(labels, 3, 0.1), Problem(labels % 2, 2, 0.01)])
+    weights = torch.randn(7, 5, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    found = curvature.inverse(objective, weights)
+    for number, (l2, columns) in enumerate([(0.1, slice(0, 3)), (0.01, slice(3, 5))]):
+        expected = torch.diag(torch.tensor([l2] * 6 + [0.0], dtype=torch.float64))
+        for row in features:
+            x = torch.cat([row, torch.ones(1)])
+            p = torch.softmax(x @ weights[:, columns], 0)
+            expected += torch.outer(x, x) * (p * (1 - p)).mean() / len(features)
+        torch.testing.assert_close(found[number] @ expected, torch.eye(7, dtype=torch.float64), rtol=0, atol=1e-9)
+
+
+def test_curvature_saves_iterations_on_collinear_features():
+    generator = torch.Generator().manual_seed(0)
+    features, labels, _ = awkward("collinear", generator)
+    problem = Problem((labels > 0).long(), 2, 1e-4)
+    iterations = []
+    for precondition in (True, False):
+        counts = (
+            n
+            for n in itertools.count(1)
+            if fit(features, [problem], iterations=n, precondition=precondition)[0].converged
+        )
+        iterations.append(next(counts))
+    assert iterations[0] < iterations[1] / 2
+
+
+def test_too_large_a_curvature_is_left_out(monkeypatch):
+    features, labels, _ = awkward("plain", torch.Generator().manual_seed(0))
+    monkeypatch.setattr(curvature, "LARGEST", 10)
+    objective = Objective(features, [Problem(labels, 3, 0.1)])
+    assert curvature.inverse(objective, torch.zeros(7, 3, dtype=torch.float64)) is None
+    assert fit(features, [Problem(labels, 3, 0.1)])[0].converged
+
+
+def test_blocks_of_rows_add_up(monkeypatch):
+    features, labels, _ = awkward("plain", torch.Generator().manual_seed(0))
+    objective = Objective(features, [Problem(labels, 3, 0.1), Problem(labels % 2, 2, 0.01)])
+    weights = torch.randn(7, 5, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    value, gradient = objective(weights)
+    loss = cross_entropy(features @ weights[:-1, :3] + weights[-1, :3], labels) + 0.05 * weights[:-1, :3].square().sum()
+    assert value[0].item() == pytest.approx(loss.item(), abs=1e-12)
+    objective.rows = 7
+    for one, other in zip(objective(weights), (value, gradient), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_start_near_the_end_gives_the_same_minimum():
+    features, labels, _ = awkward("plain", torch.Generator().manual_seed(0))
+    problem = Problem(labels, 3, 1e-2)
+    [zero] = fit(features, [problem], tolerance=1e-9)
+    start = zero.weights + 0.1 * torch.randn(7, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    [warm] = fit(features, [problem], tolerance=1e-9, start=[start])
+    torch.testing.assert_close(warm.weights[:-1], zero.weights[:-1], rtol=0, atol=1e-6)
+    [there] = fit(features, [problem], tolerance=1e-6, start=[zero.weights], iterations=0)
+    assert there.converged and torch.equal(there.weights, zero.weights)
+
+
+def test_the_final_fit_starts_at_the_chosen_weights(monkeypatch):
+    features, labels, _ = awkward("plain", torch.Generator().manual_seed(0))
+    starts, original = [], lbfgs.fit
+    monkeypatch.setattr(lbfgs, "fit", lambda *a, **k: (starts.append(k.get("start")), original(*a, **k))[1])
+    [found] = fit_lbfgs(features, [Task("f", 3, labels.numpy())], [1e-2, 1e-1])
+    assert starts[0] is None and [weights.shape for weights in starts[1]] == [(7, 3)]
+    [alone] = fit_lbfgs(features, [Task("f", 3, labels.numpy())], [found.l2])
+    torch.testing.assert_close(found.weights[:-1], alone.weights[:-1], rtol=0, atol=1e-2)
+
+
+def test_the_encoder_sees_each_split_once_whatever_the_features(randbit):
+    from suppression_bench.training.data import Data
+
+    method, data = built("simclr", randbit, data__bits=4)[0], Data(randbit, 4)
+    seen = []
+    method.encoder.register_forward_pre_hook(lambda module, inputs: seen.append(len(inputs[0])))
+    found, *_ = measure(
+        data, method, Probing(l2=[1e-2], kinds=["lbfgs", "sgd"], layers=["encoder", "head"]), {}, 0, CPU
+    )
+    assert len({entry["feature"] for entry in found}) == 5
+    assert seen == [200, 100]  # the train split, then the test split
