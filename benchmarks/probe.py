@@ -3,7 +3,8 @@
     python benchmarks/probe.py [--mnist DIR] [--threads 2] [--samples N]
 
 Two features are probed on 512 random ReLU features of digits (an untrained two-layer network), as many as a cell of
-MultiDigits has: the digit, and its pair (0 and 1, 2 and 3 ...), both as ten classes of which the pair leaves five empty. With --mnist DIR (the
+MultiDigits has: the digit, and its pair (0 and 1, 2 and 3 ...), both as ten
+classes of which the pair leaves five empty. With --mnist DIR (the
 folder of the four .gz files) 60,000 train and 10,000 test pictures, otherwise 1,347 and 450 embedded ones. scikit-learn
 solves one feature at the strength that our probe chose: its time is that of one of the twelve fits behind a grid of five
 and two features, and is not scaled.
