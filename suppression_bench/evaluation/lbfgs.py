@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from suppression_bench.evaluation import curvature
 from suppression_bench.evaluation.objective import Objective, Problem
 
 HISTORY = 10
@@ -28,14 +27,11 @@ def fit(
     tolerance: float | None = None,
     iterations: int = 1000,
     start: list[Tensor] | None = None,
-    precondition: bool = True,
 ) -> list[Solution]:
     """Minimise mean cross entropy + l2 / 2 ||W||^2 (bias free) for every problem.
 
-    Reference: Nocedal & Wright (2006), Algorithms 7.4 and 7.5, with backtracking; the initial matrix of the two loops
-    is the inverse of each problem's class-averaged curvature (see `curvature`), so that collinear and faint features
-    do not slow it down. The problems share each pass over the features, yet every one has its own history, step
-    length and end.
+    Reference: Nocedal & Wright (2006), Algorithms 7.4 and 7.5, with backtracking. The problems share each pass over
+    the features, yet every one has its own history, step length and end.
 
     Arguments:
         features: (N, D), standardised.
@@ -44,23 +40,19 @@ def fit(
             since a weak L2 must not be replaced by an early end).
         iterations: at most.
         start: one (D + 1, classes) matrix of weights for each problem (default: zeros). The minimum is the same.
-        precondition: False begins the two loops with a multiple of the identity, as in the reference: the same
-            minimum, more slowly.
 
     >>> x = torch.tensor([[-1.0], [1.0]])
     >>> [solution] = fit(x, [Problem(torch.tensor([0, 1]), 2, 0.1)])
     >>> solution.converged, (x @ solution.weights[:-1]).argmax(1).tolist()
     (True, [0, 1])
     """
-    state = _State(features, problems, tolerance, start, precondition)
+    state = _State(features, problems, tolerance, start)
     solutions: dict[int, Solution] = {}
-    for iteration in range(iterations):
+    for _ in range(iterations):
         if 2 * int(state.done.sum()) >= len(state.done):
             state.part_with_done(solutions)
         if not state.numbers:
             break
-        if precondition and curvature.is_due(iteration):
-            state.look_at_curvature()
         state.step()
     if state.numbers:
         state.done[:] = True
@@ -71,7 +63,7 @@ def fit(
 class _State:
     """Where the minimisation of all unfinished problems stands."""
 
-    def __init__(self, features: Tensor, problems: list[Problem], tolerance: float | None, start, precondition: bool):
+    def __init__(self, features: Tensor, problems: list[Problem], tolerance: float | None, start):
         self.problems, self.numbers = list(problems), list(range(len(problems)))
         limit = [min(1e-4, problem.l2 / 30) if tolerance is None else tolerance for problem in problems]
         self.limit = torch.tensor(limit, device=features.device, dtype=features.dtype)
@@ -81,31 +73,28 @@ class _State:
             self.weights = torch.cat([weights.to(self.weights) for weights in start], dim=1)
         self.value, self.gradient = self.objective(self.weights)
         self.history: list[tuple[Tensor, Tensor, Tensor]] = []  # (s, y, rho), newest last
-        self.inverse: Tensor | None = None  # (problems, D + 1, D + 1), the two loops' initial matrices
+        self.scale = torch.ones_like(self.value)
         self.done = self.objective.largest(self.gradient) <= self.limit
-
-    def look_at_curvature(self) -> None:
-        """New initial matrices, from the present weights."""
-        self.inverse = curvature.inverse(self.objective, self.weights)
 
     def step(self) -> None:
         """One step of every unfinished problem."""
         objective, owner = self.objective, self.objective.owner
-        direction = -_two_loop(self.gradient, self.history, self.inverse, objective) * ~self.done[owner]
+        direction = -_two_loop(self.gradient, self.history, self.scale, objective) * ~self.done[owner]
         slope = objective.dot(self.gradient, direction)
         steepest = -self.gradient * ~self.done[owner]
         direction = torch.where((slope >= 0)[owner], steepest, direction)
         slope = torch.where(slope >= 0, objective.dot(self.gradient, steepest), slope)
         length = torch.ones_like(self.value)
-        if not self.history and self.inverse is None:
+        if not self.history:
             length = 1 / objective.dot(self.gradient, self.gradient).sqrt().clamp(min=1)
         weights, value, gradient, moved = _search(
             objective, self.weights, self.value, self.gradient, direction, slope, length
         )
         moves, change = weights - self.weights, gradient - self.gradient
-        bend, size = objective.dot(moves, change), objective.dot(change, change).clamp(min=1e-30)
-        good = bend > 1e-10 * size
-        rho = torch.where(good, 1 / bend.clamp(min=1e-30), torch.zeros_like(bend))
+        curvature, size = objective.dot(moves, change), objective.dot(change, change).clamp(min=1e-30)
+        good = curvature > 1e-10 * size
+        self.scale = torch.where(good, curvature / size, self.scale)
+        rho = torch.where(good, 1 / curvature.clamp(min=1e-30), torch.zeros_like(curvature))
         self.history = [*self.history[-(HISTORY - 1) :], (moves, change, rho)]
         self.weights, self.value, self.gradient = weights, value, gradient
         self.done = self.done | (objective.largest(gradient) <= self.limit) | ~moved
@@ -125,23 +114,19 @@ class _State:
         columns = keep[owner]
         self.weights, self.gradient = self.weights[:, columns], self.gradient[:, columns]
         self.history = [(s[:, columns], y[:, columns], rho[keep]) for s, y, rho in self.history]
-        self.value, self.limit, self.done = (x[keep] for x in (self.value, self.limit, self.done))
-        self.inverse = None if self.inverse is None else self.inverse[keep]
+        self.value, self.scale, self.limit, self.done = (
+            x[keep] for x in (self.value, self.scale, self.limit, self.done)
+        )
         self.objective = self.objective.part(keep)
 
 
-def _two_loop(gradient, steps, inverse, objective):
+def _two_loop(gradient, steps, scale, objective):
     direction, kept = gradient, []
     for step, change, rho in reversed(steps):
         alpha = rho * objective.dot(step, direction)
         direction = direction - alpha[objective.owner] * change
         kept.append(alpha)
-    direction = objective.times(inverse, direction)
-    if steps:
-        # The newest pair says how far the initial matrix is off (Nocedal & Wright, eq. 7.20, for a matrix).
-        _, change, rho = steps[-1]
-        size = rho * objective.dot(change, objective.times(inverse, change))
-        direction = direction * torch.where(rho > 0, 1 / size.clamp(min=1e-30), torch.ones_like(rho))[objective.owner]
+    direction = direction * scale[objective.owner]
     for (step, change, rho), alpha in zip(steps, reversed(kept), strict=True):
         beta = rho * objective.dot(change, direction)
         direction = direction + (alpha - beta)[objective.owner] * step

@@ -72,25 +72,6 @@ class Objective:
             block.div_(total).scatter_add_(2, labels[rows], -torch.ones_like(total))
         return torch.cat(values), logits
 
-    def shares(self, rows: slice, weights: Tensor) -> list[Tensor]:
-        """Predicted probabilities of some rows, one (rows, problems, classes) block for each run of equal classes."""
-        logits = torch.addmm(weights[-1], self.features[rows], weights[:-1])
-        return [
-            logits[:, start : start + copies * classes].unflatten(1, (copies, classes)).softmax(2)
-            for start, copies, classes, _ in self.blocks
-        ]
-
-    def times(self, matrices: Tensor | None, weights: Tensor) -> Tensor:
-        """Each problem's (D + 1, D + 1) matrix times its columns; no matrices are identities."""
-        if matrices is None:
-            return weights
-        made, first = [], 0
-        for start, copies, classes, _ in self.blocks:
-            block = weights[:, start : start + copies * classes].unflatten(1, (copies, classes)).transpose(0, 1)
-            made.append(torch.bmm(matrices[first : first + copies], block).transpose(0, 1).flatten(1))
-            first += copies
-        return torch.cat(made, dim=1)
-
     def dot(self, a: Tensor, b: Tensor) -> Tensor:
         """(P,) inner products of each problem's columns."""
         columns = (a * b).sum(0)

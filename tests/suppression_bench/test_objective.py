@@ -1,4 +1,4 @@
-"""The solver with its curvature against scipy's on awkward features, and against itself without curvature."""
+"""The solver against scipy's on awkward features, its blocks of rows, and where the last fit starts."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from small_cells import CPU, built
 from torch.nn.functional import cross_entropy
 
-from suppression_bench.evaluation import curvature, lbfgs
+from suppression_bench.evaluation import lbfgs
 from suppression_bench.evaluation.lbfgs import Problem, fit
 from suppression_bench.evaluation.measure import measure
 from suppression_bench.evaluation.objective import Objective
@@ -63,41 +63,6 @@ def test_awkward_features_give_scipys_minimum(kind):
         value = Objective(features, [Problem(labels, classes, l2)])(found.weights)[0].item()
         assert value == pytest.approx(best, abs=1e-8)
         np.testing.assert_allclose(found.weights[:-1].numpy(), weights[:-1], atol=2e-4)
-        [plain] = fit(features, [Problem(labels, classes, l2)], tolerance=1e-8, precondition=False)
-        torch.testing.assert_close(found.weights[:-1], plain.weights[:-1], rtol=0, atol=1e-4)
-
-
-def test_the_curvature_is_the_naive_sum():
-    features, labels, _ = awkward("plain", torch.Generator().manual_seed(1))
-    objective = Objective(features, [Problem(labels, 3, 0.1), Problem(labels % 2, 2, 0.01)])
-    weights = torch.randn(7, 5, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    found = curvature.inverse(objective, weights)
-    for number, (l2, columns) in enumerate([(0.1, slice(0, 3)), (0.01, slice(3, 5))]):
-        expected = torch.diag(torch.tensor([l2] * 6 + [0.0], dtype=torch.float64))
-        for row in features:
-            x = torch.cat([row, torch.ones(1)])
-            p = torch.softmax(x @ weights[:, columns], 0)
-            expected += torch.outer(x, x) * (p * (1 - p)).mean() / len(features)
-        torch.testing.assert_close(found[number] @ expected, torch.eye(7, dtype=torch.float64), rtol=0, atol=1e-9)
-
-
-def test_curvature_saves_steps_on_collinear_features():
-    generator = torch.Generator().manual_seed(0)
-    features = torch.randn(400, 30, generator=generator, dtype=torch.float64) * 0.75 ** torch.arange(30)
-    features = features @ torch.randn(30, 30, generator=generator, dtype=torch.float64)
-    labels = (features[:, 0] + 2 * torch.randn(400, generator=generator) > 0).long()
-    ends = [
-        fit(features, [Problem(labels, 2, 1e-4)], precondition=p, iterations=100)[0].converged for p in (True, False)
-    ]
-    assert ends == [True, False]
-
-
-def test_too_large_a_curvature_is_left_out(monkeypatch):
-    features, labels, _ = awkward("plain", torch.Generator().manual_seed(0))
-    monkeypatch.setattr(curvature, "LARGEST", 10)
-    objective = Objective(features, [Problem(labels, 3, 0.1)])
-    assert curvature.inverse(objective, torch.zeros(7, 3, dtype=torch.float64)) is None
-    assert fit(features, [Problem(labels, 3, 0.1)])[0].converged
 
 
 def test_blocks_of_rows_add_up(monkeypatch):
