@@ -94,18 +94,34 @@ def check(cell: Cell) -> None:
     """What can be known of a cell before anything is written: its data is whole and its batches can be filled.
 
     Raises:
-        UserError: damaged data, a batch larger than the training split, colours to change where there are none, or parts
-            of a batch for a method that has none.
+        UserError: damaged data, a batch larger than the training split, options that the loss refuses, colours to change
+            where there are none, or parts of a batch for a method that has none.
     """
     data = Data(cell.folder, cell.spec["data"]["bits"])
     data.check()
     Augmentation(**cell.spec["augmentation"]).check(data.picture_shape)
     method = catalog.load_class("suppression_bench.methods", cell.references["method"], Method)
+    if cell.spec["loss"]:
+        _try_loss(cell, method)
     if method.trains:
         training = Training(**cell.spec["train"])
         training.steps_per_epoch(data.manifest["splits"]["pretrain"]["count"])
         if training.micro_batch:
             gradient_cache.require(method, cell.spec["method"]["name"])
+
+
+def _try_loss(cell: Cell, method: type[Method]) -> None:
+    # On a few random projections: a loss says only then what is wrong with its options, and a suite's other cells would
+    # have trained for hours until the turn of this one.
+    generator = torch.Generator().manual_seed(0)
+    first, second, negatives = torch.randn(3, 8, 16, generator=generator)
+    given = {"negatives": negatives, "labels": torch.arange(8) // 2}
+    try:
+        _loss(cell)(first, second, **{name: given[name] for name in method.passes})
+    except UserError as error:
+        raise UserError(f"{cell.label}: {error}") from None
+    except Exception:
+        return  # a user's loss may want other shapes: what it says in training goes into the record
 
 
 def failure(cell: Cell, folder: Path, error: str) -> dict:
@@ -131,6 +147,12 @@ def _store(cell: Cell, folder: Path, device: torch.device, run_part: dict, probe
     return made
 
 
+def _loss(cell: Cell) -> Callable:
+    """The cell's loss with its options filled in."""
+    function = catalog.load_function("suppression_bench.losses", cell.references["loss"])
+    return partial(function, **cell.spec["loss"]["options"])
+
+
 def build(cell: Cell, data: Data, count: int) -> Method:
     """The cell's method around its encoder, initialised from the seed."""
     spec, references = cell.spec, cell.references
@@ -142,8 +164,7 @@ def build(cell: Cell, data: Data, count: int) -> Method:
     info = Info(data.picture_shape, data.bits, count, targets)
     arguments = []
     if spec["loss"]:
-        function = catalog.load_function("suppression_bench.losses", references["loss"])
-        arguments = [partial(function, **spec["loss"]["options"])]
+        arguments = [_loss(cell)]
     method = method_class(encoder, info, *arguments, **spec["method"]["options"])
     if spec["train"]["initialisation"] == "glorot":
         optimizers.glorot(method)

@@ -96,7 +96,7 @@ def run_cells(
         if outcome.error is None:
             results[outcome.position] = outcome.value
         elif isinstance(outcome.error, UserError):
-            raise outcome.error
+            raise UserError(f"{cell.label}: {outcome.error}")
         else:
             results[outcome.position] = cells.failure(cell, folder, _first_line(outcome.error))
             where = _keep_trace(folder, outcome.trace)

@@ -42,7 +42,12 @@ def _parser() -> Parser:
 def run(arguments: list[str]) -> int:
     """Run cells, write records, tables and figures; 1 if a cell failed or diverged."""
     flags = _parser().read(arguments)
-    if (flags.suite is None) == (flags.data is None):
+    if flags.suite is not None and flags.data is not None:
+        raise UserError(
+            f"bench run: {flags.suite!r} is read as a suite, and --data names a folder: give one of them "
+            "(several settings go behind one --set: --set epochs=1 precision=bf16)"
+        )
+    if flags.suite is None and flags.data is None:
         raise UserError(
             "bench run: give a suite (bench run quick) or a data folder (bench run --data DIR --method NAME)"
         )

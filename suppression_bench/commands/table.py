@@ -30,12 +30,14 @@ def run(arguments: list[str]) -> int:
             raise UserError(f"bench table: --{name} is printed as markdown; leave --long and --format out")
     if flags.metrics and flags.summary:
         raise UserError("bench table: give one of --metrics and --summary")
+    if flags.metrics and flags.probe != "all":
+        raise UserError("bench table: --metrics are of the features, not of a probe; leave --probe out")
     frame = long_table(folders)
     form = flags.format or ("csv" if flags.long else "markdown")
     if flags.metrics:
         text = metric_tables.render(folders)
     elif flags.summary:
-        text = summary.render(frame if flags.probe == "all" else frame[frame["probe"] == flags.probe])
+        text = summary.render(frame, flags.probe)
     else:
         text = tables.render(frame, form, probe=flags.probe, long=flags.long)
     if flags.out:

@@ -86,7 +86,7 @@ def render(folders: list[Path]) -> str:
     """The tables as markdown, with what the columns mean."""
     found = long_metrics(folders)
     if found.empty:
-        return "No metrics in these records (probe.metric_samples was 0, or they are older than the metrics)."
+        return "No metrics in these records (cells failed, probe.metric_samples was 0, or they are older than the metrics)."
     parts = [
         f"**{heading}**\n\n{table.to_markdown(index=False, disable_numparse=True)}" for heading, table in pivot(found)
     ]

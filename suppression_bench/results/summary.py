@@ -9,7 +9,7 @@ import pandas
 from suppression_bench.evaluation import suppression
 from suppression_bench.results import record as records
 from suppression_bench.results.frame import BITS, GROUP
-from suppression_bench.results.tables import row_order, strength_order
+from suppression_bench.results.tables import require_probe, row_order, strength_order
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Curves:
 
     values: dict[str, dict]
     chance: dict[str, float]
-    supervised: dict[str, dict]
+    supervised: dict[str, dict]  # the ceiling's values, {} where there is no supervised encoder or more than one
 
     def strengths(self) -> list:
         """The grid: all strengths but 0, where the competitor is absent and retention is 1 by definition."""
@@ -84,8 +84,8 @@ class Curves:
         return suppression.score([[self.retention(f, s, seeds) for f in own] for s, own in features.items()])
 
     def interval(self, statistic) -> tuple | None:
-        """Over seeds, where every value has at least two."""
-        if min(len(seeds) for by_strength in self.values.values() for seeds in by_strength.values()) < 2:
+        """Over seeds, where every strength has the same ones and there are at least two."""
+        if len({tuple(sorted(seeds)) for by_strength in self.values.values() for seeds in by_strength.values()}) > 1:
             return None
         names = np.array(self.seeds())
         return suppression.interval(len(names), lambda places: statistic(names[places].tolist()))
@@ -109,7 +109,9 @@ def curves(frame: pandas.DataFrame) -> dict[tuple, Curves]:
     means = good.groupby(keys, dropna=False, sort=False)[["accuracy", "chance"]].mean().reset_index()
     found = {}
     for where, part in means.groupby(place, dropna=False, sort=False):
-        ceiling = _nested(part[part["method"] == "supervised"])
+        supervised = part[part["method"] == "supervised"]
+        # Two of them are two ceilings: which of them counts is not for this program to say.
+        ceiling = _nested(supervised) if supervised["title"].nunique() == 1 else {}
         for title, own in part.groupby("title", sort=False):
             chance = own.groupby("feature")["chance"].first().to_dict()
             found[(*where[:4], title, *where[4:])] = Curves(_nested(own), chance, ceiling)
@@ -178,11 +180,16 @@ def _count(counts: list[int]) -> str:
     return str(counts[0]) if len(set(counts)) == 1 else f"{min(counts)}-{max(counts)}"
 
 
-def render(frame: pandas.DataFrame) -> str:
-    """The tables as markdown, with what the columns mean."""
+def render(frame: pandas.DataFrame, probe: str = "all") -> str:
+    """The tables as markdown, with what the columns mean.
+
+    Raises:
+        UserError: a probe that no cell has.
+    """
+    if probe != "all":
+        require_probe(frame, probe)
+        frame = frame[(frame["probe"] == probe) | frame["accuracy"].isna()]
     found = pivot(frame)
-    if not found:
-        return "No cells with a strength of a competitor: nothing to summarise.\n"
     texts = [f"**{heading}**\n\n{table.to_markdown(index=False, disable_numparse=True)}\n" for heading, table in found]
     bad = frame[frame["accuracy"].isna()]
     absent = "".join(
@@ -190,14 +197,15 @@ def render(frame: pandas.DataFrame) -> str:
         f"{row.status}.\n"
         for row in bad.itertuples()
     )
-    return "\n".join(texts) + "\n" + LEGEND + absent
+    return ("\n".join(texts) + "\n" + LEGEND if texts else NOTHING) + absent
 
 
+NOTHING = "Nothing to summarise: no cell has numbers at a strength of a competitor above 0.\n"
 LEGEND = """\
 - R: retention, (accuracy - chance) / (ceiling - chance). The ceiling is 1 for the constant bits; for another feature its own
   accuracy without competitor (strength 0), or where no such cell is there, the supervised encoder's at the same strength.
 - SI: suppression index, 1 - mean over the strengths above 0 of R cut to [0, 1]. s50: where R first falls to one half.
   score: mean over those strengths of the worst feature's R. Only rows with values at the same strengths can be compared.
-- In brackets: 95 % bootstrap interval over n seeds; with one seed there is none. undefined: no ceiling, or one that clears
-  chance by less than .05.
+- In brackets: 95 % bootstrap interval over n seeds; there is none where a strength has one seed, or not the same as the others.
+- undefined: no ceiling (or two supervised encoders that differ), or one that clears chance by less than .05.
 """

@@ -122,9 +122,8 @@ def render(frame: pandas.DataFrame, form: str, probe: str = "all", long: bool = 
     Raises:
         UserError: a probe that no cell has, or the long form in a format that has none.
     """
-    there = [kind for kind in KINDS if kind in set(frame["probe"])]
-    if probe != "all" and probe not in there:
-        raise UserError(f"no cell has results by the probe {probe!r}; there are: {', '.join(there) or 'none'}")
+    if probe != "all":
+        require_probe(frame, probe)
     if long and form not in ("csv", "json"):
         raise UserError(f"the long table is csv or json, not {form}")
     if long or form == "json":
@@ -139,6 +138,17 @@ def render(frame: pandas.DataFrame, form: str, probe: str = "all", long: bool = 
         return "% needs \\usepackage{booktabs}\n" + "\n\n".join(_latex(heading, table) for heading, table in tables)
     texts = [f"**{heading}**\n\n{table.to_markdown(index=False, disable_numparse=True)}\n" for heading, table in tables]
     return "\n".join(texts) + "\n" + legend(frame, texts)
+
+
+def require_probe(frame: pandas.DataFrame, probe: str) -> None:
+    """Refuse a probe that no cell has.
+
+    Raises:
+        UserError: naming those that are there.
+    """
+    there = [kind for kind in KINDS if kind in set(frame["probe"])]
+    if probe not in there:
+        raise UserError(f"no cell has results by the probe {probe!r}; there are: {', '.join(there) or 'none'}")
 
 
 def legend(frame: pandas.DataFrame, texts: list[str]) -> str:

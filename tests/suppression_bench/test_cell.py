@@ -3,6 +3,7 @@
 import pytest
 from small_cells import CPU, make_cell, make_data, run
 
+from generators.dataset import UserError
 from suppression_bench import cell as cells
 from suppression_bench.training.data import Data
 
@@ -120,3 +121,13 @@ def test_the_notebooks_recipe_on_the_real_mnist(mnist_folder, tmp_path):
     record = run("simclr", data, tmp_path / "out", recipe="randbit", train__steps=30, train__batch_size=500)
     entry = next(entry for entry in record["probes"] if entry["probe"] == "lbfgs")
     assert sum(row[i] for i, row in enumerate(entry["confusion"])) / 500 > 0.8
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"loss__pairs": "given"}, "use it with moco"), ({"loss__temperature": 0.0}, "temperature must be above 0")],
+)
+def test_options_that_the_loss_refuses_are_found_before_anything_trains(randbit, settings, words):
+    with pytest.raises(UserError, match=f"^simclr.* seed=0: .*{words}"):
+        cells.check(make_cell("simclr", randbit, **settings))
+    cells.check(make_cell("moco", randbit, loss__pairs="given"))

@@ -3,6 +3,7 @@
 import pytest
 from small_cells import make_record, probe_entry, write_records
 
+from generators.dataset import UserError
 from suppression_bench.commands import table as command
 from suppression_bench.results import summary
 from suppression_bench.results.frame import long_table
@@ -57,7 +58,7 @@ def test_a_ceiling_at_chance_makes_nothing_of_it(tmp_path):
 def test_an_interval_needs_two_seeds_everywhere(tmp_path):
     both = [*cells({0: 90, 5: 50}, seeds=(0,)), *cells({0: 90, 5: 70}, seeds=(1,))]
     assert rows(tmp_path / "two", both)["simclr", "digit"]["SI"] == "0.38 [0.25, 0.50]"
-    one = [*cells({0: 90}, seeds=(0, 1)), *cells({5: 50})]
+    one = [*cells({0: 90}, seeds=(0, 1)), *cells({5: 50})]  # a resample without seed 0 would have nothing at 5
     digit = rows(tmp_path / "one", one)["simclr", "digit"]
     assert digit["SI"] == "0.50" and digit["n"] == "1-2"
 
@@ -67,3 +68,35 @@ def test_cells_without_numbers_are_named(tmp_path, capsys):
     assert command.run([str(write_records(tmp_path, made)), "--summary"]) == 0
     printed = capsys.readouterr().out
     assert "Not in these numbers: simclr" in printed and "bits=10 seed=0, failed" in printed and "R @10" not in printed
+
+
+def test_two_supervised_encoders_are_no_ceiling_in_either_order(tmp_path):
+    first = write_records(tmp_path / "a", [*cells({5: 50}), *cells({5: 90}, method="supervised")])
+    other = [make_record([probe_entry(30)], method="supervised", bits=5, train={"epochs": 2})]
+    second = write_records(tmp_path / "b", other)
+    texts = {summary.render(long_table(folders)).split("- R:")[0] for folders in ([first, second], [second, first])}
+    [text] = texts
+    digit = next(line for line in text.splitlines() if line.startswith("| simclr"))
+    assert "undefined" in digit and "none" in digit
+
+
+def test_a_probe_is_chosen_and_failed_cells_stay_named(tmp_path):
+    made = [*cells({0: 90, 5: 50}), make_record([], bits=10, status="diverged")]
+    frame = long_table([write_records(tmp_path, made)])
+    assert "bits=10 seed=0, diverged" in summary.render(frame, "lbfgs")
+    with pytest.raises(UserError, match="there are: lbfgs"):
+        summary.render(frame, "online")
+
+
+def test_nothing_to_summarise_still_names_what_failed(tmp_path):
+    text = summary.render(long_table([write_records(tmp_path, [make_record([], bits=10, status="failed")])]))
+    assert text.startswith("Nothing to summarise") and "bits=10 seed=0, failed" in text
+
+
+@pytest.mark.parametrize(
+    "flags", [["--metrics", "--summary"], ["--summary", "--format", "csv"], ["--metrics", "--probe", "sgd"]]
+)
+def test_flags_that_do_not_go_together(tmp_path, flags):
+    folder = write_records(tmp_path, cells({0: 90, 5: 50}))
+    with pytest.raises(UserError, match="bench table"):
+        command.run([str(folder), *flags])
