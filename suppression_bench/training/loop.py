@@ -46,7 +46,8 @@ class Training:
         precision: fp32; tf32, the same with the short products that some CUDA devices have; or bf16 autocast for the
             network (losses stay in fp32).
         compile: torch.compile for the encoder: none, default, or reduce-overhead (CUDA graphs).
-        micro_batch: samples that pass the network at once, with the whole batch's negatives (a gradient cache).
+        micro_batch: samples that pass the network at once, 2 or more, with the whole batch's negatives (a gradient
+            cache); the last part may be smaller, but no single sample.
         deterministic: refuse kernels that may give other bits in a second run (a CPU has none).
         checkpoint_seconds: time between two checkpoints.
     """
@@ -84,6 +85,11 @@ class Training:
         if self.micro_batch is not None and self.micro_batch > self.batch_size:
             raise UserError(
                 f"train.micro_batch must be at most train.batch_size ({self.batch_size}), got {self.micro_batch}"
+            )
+        if self.micro_batch is not None and (self.micro_batch == 1 or self.batch_size % self.micro_batch == 1):
+            raise UserError(
+                f"train.micro_batch {self.micro_batch} leaves a part of one sample of train.batch_size {self.batch_size}, "
+                "which batch norm cannot normalise; it must be 2 or more, and the last part must not be one sample"
             )
         if not 0 < self.decay <= 1:
             raise UserError(f"train.decay must be above 0 and at most 1, got {self.decay}")

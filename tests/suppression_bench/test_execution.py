@@ -166,6 +166,11 @@ def test_a_compiled_encoder_trains_alike_and_keeps_its_names(randbit, tmp_path, 
     [
         ({"micro_batch": 0}, "train.micro_batch must be above 0, got 0"),
         ({"micro_batch": 9, "batch_size": 8}, r"train.micro_batch must be at most train.batch_size \(8\), got 9"),
+        ({"micro_batch": 1, "batch_size": 8}, r"train.micro_batch 1 leaves a part of one sample .* must be 2 or more"),
+        (
+            {"micro_batch": 3, "batch_size": 10},
+            "train.micro_batch 3 leaves a part of one sample of train.batch_size 10",
+        ),
     ],
 )
 def test_impossible_settings_are_refused(wrong, said):
