@@ -4,6 +4,7 @@ import dataclasses
 import os
 import statistics
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from suppression_bench.evaluation.online_probe import OnlineProbe
 from suppression_bench.method import Batch, Method
 from suppression_bench.spec import Cell
 from suppression_bench.stopwatch import Turns, peak, timed
-from suppression_bench.training import loop, optimizers
+from suppression_bench.training import execution, loop, optimizers
 from suppression_bench.training.data import Data
 from suppression_bench.training.epoch import Epoch
 from suppression_bench.training.loop import Training
@@ -30,6 +31,7 @@ TURN = (
     10  # steps of one side in a row on a GPU, which is waited for only between turns; on a CPU sides change each step
 )
 PROBED = 1000  # samples of the timed probe, at most
+EXECUTION = ("compile", "micro_batch", "deterministic")  # settings named where they are not at their default
 PARTS = ("epoch tables", "data", "augmentation", "forward and backward", "optimizer", "online probe")
 
 
@@ -96,6 +98,15 @@ class Bench:
             training.append((seconds - held * tables) / every + tables / self.per_epoch)
         return training, ceiling[1:]  # the first warmed it up
 
+    def prepared(self, mode: str | None = None) -> AbstractContextManager[None]:
+        """What the loop sets up around its own network, for the one that stands alone.
+
+        Arguments:
+            mode: of compilation, or None for the cell's.
+        """
+        mode = self.training.compile if mode is None else mode
+        return execution.prepared(self.alone, self.training.precision, mode, self.training.deterministic)
+
     def tables_seconds(self) -> float:
         """Seconds that the tables of one epoch take."""
         return timed(self.device, lambda: self._epoch(0))
@@ -132,8 +143,11 @@ class Bench:
         return {name: statistics.median(values) for name, values in found.items() if name != PARTS[-1] or online}
 
     def flops(self) -> int:
-        """Floating-point operations of the products and convolutions of a step, forward and backward."""
-        with FlopCounterMode(display=False) as counter:
+        """Floating-point operations of the products and convolutions of a step, forward and backward.
+
+        A gradient cache's second forward pass is counted. Not compiled: the counter sees only torch's own operations.
+        """
+        with self.prepared("none"), FlopCounterMode(display=False) as counter:
             self._backward(self.random)
         self.optimizer.zero_grad(set_to_none=True)
         return counter.get_total_flops()
@@ -166,6 +180,11 @@ class Bench:
             "side": self.samples.side, "recipe": spec["recipe"], "method": spec["method"]["name"],
             "encoder": spec["encoder"]["name"], "batch_size": self.training.batch_size, "views": self.method.views,
             "precision": self.training.precision,
+            "execution": {
+                name: getattr(self.training, name)
+                for name in EXECUTION
+                if getattr(self.training, name) != getattr(Training, name)
+            },
             "pictures": "streamed" if isinstance(self.samples, Streamed) and self.device.type != "cpu" else held,
             "environment": provenance.environment(self.device),
         }  # fmt: skip
@@ -190,11 +209,8 @@ class Bench:
         return {name: values[index] for name, values in self.labels.items()} or None
 
     def _backward(self, batch: Batch) -> Tensor:
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.precision == "bf16"):
-            output = self.alone.loss(batch)
         self.optimizer.zero_grad(set_to_none=True)
-        output.loss.backward()
-        return output.features.detach()
+        return loop.gradients(self.alone, batch, self.training).features.detach()
 
     def _update(self) -> None:
         self.optimizer.step()
@@ -230,8 +246,10 @@ def measure(cell: Cell, device: torch.device, steps: int, say: Callable[[str], N
     bench = Bench(cell, device, steps, say)
     tables = statistics.median(bench.tables_seconds() for _ in range(3))
     peaks = [peak(device, bench.training.precision)]
-    sides = dict(zip(("training", "ceiling"), bench.sides(tables), strict=True))
-    parts, probe, flops = bench.parts(tables), bench.probe_seconds(), bench.flops()
+    with bench.prepared():
+        sides = dict(zip(("training", "ceiling"), bench.sides(tables), strict=True))
+        parts = bench.parts(tables)
+    probe, flops = bench.probe_seconds(), bench.flops()
     peaks.append(peak(device, bench.training.precision))
     best = max(peaks, key=lambda found: found["flops_per_second"])
     middle = {name: statistics.median(found) for name, found in sides.items()}

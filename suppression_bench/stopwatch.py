@@ -6,6 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from suppression_bench.training import execution
+
 PRODUCTS = 6  # matrix products, of which the fastest is the device's peak
 
 
@@ -75,19 +77,17 @@ class Turns:
 def peak(device: torch.device, precision: str) -> dict:
     """Floating-point operations a second of a large matrix product, the fastest of a few.
 
-    Convolutions in fp32 run in TF32 on GPUs that have it (torch's default), so there the product does too.
+    Arguments:
+        device: where.
+        precision: that of `Training`, in which the product is taken; a CPU takes tf32 as fp32, as training there does.
 
     >>> peak(torch.device("cpu"), "fp32")["flops_per_second"] > 1e6
     True
     """
     size = 8192 if device.type == "cuda" else 1024
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    before = torch.get_float32_matmul_precision()
-    try:
-        torch.set_float32_matmul_precision("high" if device.type == "cuda" else before)
-        one, other = (torch.rand(size, size, device=device, dtype=dtype) for _ in range(2))
+    one, other = (torch.rand(size, size, device=device, dtype=dtype) for _ in range(2))
+    with execution.number_format(precision):
         seconds = min(timed(device, lambda: one @ other) for _ in range(PRODUCTS))
-    finally:
-        torch.set_float32_matmul_precision(before)
-    name = "tf32" if device.type == "cuda" and precision == "fp32" else precision
+    name = "fp32" if device.type == "cpu" and precision == "tf32" else precision
     return {"flops_per_second": 2 * size**3 / seconds, "size": size, "type": name}

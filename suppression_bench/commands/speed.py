@@ -47,7 +47,9 @@ def run(arguments: list[str]) -> int:
     import torch
 
     from suppression_bench import cell, runner, speed
+    from suppression_bench.training import execution
 
+    execution.prepare_process()
     device = cell.device_of(flags.device)
     made = _cell(flags)
 
@@ -101,12 +103,13 @@ def render(found: dict) -> str:
     ]  # fmt: skip
     total = sum(found["parts"].values())
     parts = [[name, f"{1000 * value:.2f}", f"{100 * value / total:.1f} %"] for name, value in found["parts"].items()]
+    execution = ", ".join([found["precision"], *(f"{name} {value}" for name, value in found["execution"].items())])
     seconds = ", ".join(f"{name} {value:.2f} s" for name, value in probe["seconds"].items())
     return "\n".join(
         [
             f"{found['method']} with {found['encoder']} on {found['dataset']}: {found['samples']} samples of "
             f"{found['side']} x {found['side']} x {found['channels']}, recipe {found['recipe']}, batch "
-            f"{found['batch_size']}, {found['views']} views, {found['precision']}, pictures {found['pictures']}",
+            f"{found['batch_size']}, {found['views']} views, {execution}, pictures {found['pictures']}",
             f"{place['device']} ({place['platform']}, {place['cpu_capability']}), {place['threads']} threads, "
             f"torch {place['torch']}, numpy {place['numpy']}, python {place['python']}",
             "",

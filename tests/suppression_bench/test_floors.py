@@ -20,8 +20,8 @@ FLOORS = {
         "evaluation/separation", "evaluation/neighbours", "evaluation/represent", "evaluation/localize",
         "evaluation/pictures", "training/gradient_cache", "evaluation/objective"],
     3: ["method", "encoder", "decoder", "encoders/*", "evaluation/suppression", "training/data", "training/epoch",
-        "training/checkpoint", "training/execution"],
-    2: ["loss", "losses/*", "results/record", "provenance", "training/samples", "training/decoded", "stopwatch"],
+        "training/checkpoint", "training/execution", "stopwatch"],
+    2: ["loss", "losses/*", "results/record", "provenance", "training/samples", "training/decoded"],
     1: ["training/views", "training/optimizers", "training/gather", "training/boxes", "training/colour",
         "training/augment"],
 }  # fmt: skip

@@ -9,6 +9,8 @@ from small_cells import CPU, make_cell
 from suppression_bench import speed, stopwatch
 from suppression_bench.cli import main
 from suppression_bench.commands import speed as command
+from suppression_bench.encoder import Encoder
+from suppression_bench.training import execution, gradient_cache, loop
 from suppression_bench.training.samples import CAP
 
 SHORT = ["--device", "cpu", "--threads", "1", "--steps", "3"]
@@ -26,14 +28,16 @@ def test_every_part_is_printed(randbit, capsys):
     for words in ("training, as `bench run` does it", "the same network on random tensors", "% of its ceiling", "Peak:",
                   "1 threads", f"torch {torch.__version__}", "fp32", "batch 50, 2 views", "28 x 28 x 3", "lbfgs"):  # fmt: skip
         assert words in printed, words
-    assert "online probe" not in printed
+    assert "online probe" not in printed and not any(name in printed for name in speed.EXECUTION)
     shares = [
         float(line.split("|")[3].strip(" %")) for line in printed.splitlines() if line.split(" |")[0][2:] in speed.PARTS
     ]
     assert len(shares) == 5 and sum(shares) == pytest.approx(100, abs=0.3)
 
 
-def test_json_holds_what_is_printed(randbit, capsys):
+def test_json_holds_what_is_printed(randbit, capsys, monkeypatch):
+    ready = []
+    monkeypatch.setattr(execution, "prepare_process", lambda: ready.append(True))
     flags = ("--data", randbit, "--recipe", "randbit", "--format", "json", "--method", "supervised")
     assert bench(*flags, "--set", "train.batch_size=50", "probe.l2=[0.01]", *SHORT) == 0
     found = json.loads(capsys.readouterr().out)
@@ -48,6 +52,7 @@ def test_json_holds_what_is_printed(randbit, capsys):
             found["flops_per_step"] / step / found["peak"]["flops_per_second"]
         )
     assert command.render(found).count("\n") > 10
+    assert ready  # for train.deterministic on a GPU
 
 
 def test_the_default_data_are_embedded(tmp_path, monkeypatch):
@@ -110,14 +115,64 @@ def test_the_steps_of_a_turn_and_the_share_of_an_epochs_tables(randbit, monkeypa
 
 
 def test_turns_leave_training_as_it_is(randbit):
-    from suppression_bench.training import loop
-
     cell = make_cell("simclr", randbit, train__batch_size=50)
     one, other = (speed.Bench(cell, CPU, 3, print) for _ in range(2))
     one.sides(tables=0.0)
     loop.train(other.method, other.samples, other.training, other.augmentation, seed=0)
     for name, value in one.method.state_dict().items():
         assert torch.equal(value, other.method.state_dict()[name]), name
+
+
+def test_both_sides_and_the_parts_take_a_step_alike(randbit, monkeypatch):
+    """In parts, compiled, with the cell's number format and kernels; only the count of operations is not compiled."""
+    settings = {"precision": "tf32", "compile": "default", "micro_batch": 25, "deterministic": True}
+    cell = make_cell(
+        "simclr", randbit, train__batch_size=50, **{f"train__{name}": value for name, value in settings.items()}
+    )
+    original, in_parts, seen, parts = loop.gradients, gradient_cache.backward, [], []
+
+    def gradients(method, batch, training):
+        compiled = method.encoder._compiled_call_impl is not None
+        switches = torch.backends.cudnn.allow_tf32, torch.are_deterministic_algorithms_enabled()
+        seen.append((id(method), compiled, *switches))
+        return original(method, batch, training)
+
+    def compile_(encoder, **options):  # no compiler: what counts is whose encoder was asked
+        encoder._compiled_call_impl = encoder._call_impl
+
+    def backward(*given):
+        parts.append((id(given[0]), given[2]))
+        return in_parts(*given)
+
+    monkeypatch.setattr(gradient_cache, "backward", backward)
+    monkeypatch.setattr(loop, "gradients", gradients)
+    monkeypatch.setattr(Encoder, "compile", compile_)
+    found = speed.measure(cell, CPU, 2, print)
+    networks = {network for network, *_ in seen}
+    assert len(networks) == 2 and [network for network, _ in parts] == [network for network, *_ in seen]
+    assert all(rows == 25 for _, rows in parts)
+    assert all(how == [True, True, True] for _, *how in seen[:-1]) and seen[-1][1:] == (False, True, True)
+    assert found["precision"] == "tf32" and found["execution"] == {name: settings[name] for name in speed.EXECUTION}
+    assert "2 views, tf32, compile default, micro_batch 25, deterministic True, pictures" in command.render(found)
+
+
+def test_a_gradient_caches_second_pass_is_counted(randbit):
+    """Two passes forward and one backward, where a whole batch takes one of each: 4 / 3, less what the first layer saves."""
+    whole, parts = (
+        speed.Bench(make_cell("simclr", randbit, train__batch_size=50, **given), CPU, 1, print).flops()
+        for given in ({}, {"train__micro_batch": 25})
+    )
+    assert 1.3 < parts / whole < 1.5
+
+
+def test_the_peak_has_the_cells_number_format(monkeypatch):
+    """On a GPU the switch decides; a CPU has no TF32 and says so."""
+    seen, place = [], torch.backends.cuda.matmul
+    monkeypatch.setattr(stopwatch, "timed", lambda device, work: seen.append(place.allow_tf32) or 1.0)
+    before = place.allow_tf32
+    assert [stopwatch.peak(CPU, name)["type"] for name in ("fp32", "tf32", "bf16")] == ["fp32", "fp32", "bf16"]
+    times = stopwatch.PRODUCTS
+    assert seen == [False] * times + [True] * times + [False] * times and place.allow_tf32 == before
 
 
 def test_the_operations_of_a_dense_layer(randbit, monkeypatch):
