@@ -9,6 +9,7 @@ from suppression_bench.encoder import Encoder
 from suppression_bench.results import record as records
 
 WEIGHTS = "encoder.safetensors"
+MOST = 3  # cells that an error names
 SHAPE = "picture_shape"  # the entry of the weights' header, "height width channels"
 
 
@@ -43,11 +44,25 @@ def find(run: Path) -> Path:
             f"{run}: no {records.NAME} in it; name a cell's folder or a run's folder that `bench run` wrote"
         )
     if not found:
-        raise UserError(f"{run}: none of its cells has {WEIGHTS}; run them again, and each keeps its encoder")
+        raise UserError(f"{run}: none of its cells has {WEIGHTS}; {_why(recorded)}")
     if len(found) > 1:
         listed = "\n".join(f"  {folder}" for folder in found)
         raise UserError(f"{run}: {len(found)} of its cells have a trained encoder; name the folder of one:\n{listed}")
     return found[0]
+
+
+def _why(folders: list[Path]) -> str:
+    # Cells that failed or diverged have no encoder to keep; of the others an older version kept none.
+    ended = [records.read(folder / records.NAME)["run"] for folder in folders]
+    bad = [
+        f"{folder.name}: {one['status']} ({one['error']})"
+        for folder, one in zip(folders, ended, strict=True)
+        if one["status"] in ("failed", "diverged")
+    ]
+    if not bad:
+        return "run them again, and each keeps its encoder"
+    listed = "; ".join(bad[:MOST]) + (f"; and {len(bad) - MOST} more" if len(bad) > MOST else "")
+    return f"{listed}; mend the cause or change the settings, and run again"
 
 
 def load(folder: Path, manifest: dict | None = None, reference: str | None = None) -> Trained:

@@ -52,12 +52,11 @@ def localize(
         for each stage each k.
 
     Raises:
-        UserError: an encoder without stages, an unknown stage, a k below 2 or above the number of positions, or
+        UserError: an encoder whose stages fail or are none, an unknown stage, a k below 2 or above the number of positions, or
             features that are not finite.
     """
     whole = append_constant(pictures, torch.zeros(len(pictures), bits, dtype=torch.uint8))
-    with torch.no_grad():
-        found = encoder.stages(whole)
+    found = _stages(encoder, whole)
     stages = _known(encoder, stages, len(found))
     for stage in stages:
         shape = tuple(found[stage - 1].shape)
@@ -162,6 +161,25 @@ def by_brightness(labels: np.ndarray, light: np.ndarray) -> np.ndarray:
     rank = np.empty(len(names), dtype=np.int64)
     rank[np.argsort(means, kind="stable")] = np.arange(len(names))
     return rank[position]
+
+
+def _stages(encoder: Encoder, pictures: Tensor) -> list[Tensor]:
+    wanted = f"it must return a list or tuple of ({len(pictures)}, C, s, s) tensors, one for each stage; mend its file"
+    try:
+        with torch.no_grad():
+            found = encoder.stages(pictures)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        raise UserError(f"the encoder {encoder.name}: its method stages failed ({reason}); {wanted}") from error
+    if not isinstance(found, (list, tuple)):
+        what = "one tensor" if isinstance(found, Tensor) else type(found).__name__
+        raise UserError(f"the encoder {encoder.name}: its method stages returned {what}; {wanted}")
+    others = {type(one).__name__: None for one in found if not isinstance(one, Tensor)}
+    if others:
+        raise UserError(
+            f"the encoder {encoder.name}: its method stages returned {', '.join(others)} as stages; {wanted}"
+        )
+    return list(found)
 
 
 def _known(encoder: Encoder, stages: list[int] | None, count: int) -> list[int]:

@@ -1,13 +1,14 @@
 """Local features: k-means against all partitions, planted halves, what a sheet holds, sentences for what is wrong."""
 
 import itertools
+import re
 import shutil
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from small_cells import make_cell, make_data, run
+from small_cells import make_cell, make_data, make_record, run, write_records
 from torch.nn import functional as F
 
 from generators import catalog, strict_json
@@ -230,6 +231,34 @@ def test_a_stage_that_is_no_map_is_a_sentence():
         localize.localize(Tokens(), halves(), 0, [1], [2])
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return None", "returned NoneType; it must return a list or tuple of (3, C, s, s) tensors"),
+        ("return [1, 2]", "returned int as stages; it must return a list or tuple"),
+        ("return self.layer(pictures)", "returned one tensor; it must return a list or tuple"),
+        ("raise KeyError('no\\nsuch')", r"failed (KeyError: 'no\nsuch'); it must return a list or tuple"),
+        ("return [self.layer(pictures[:, :0])]", "failed (RuntimeError: "),
+    ],
+)
+def test_wrong_stages_of_ones_own_are_one_sentence(randbit, photos, tmp_path, capsys, body, words):
+    own, right = tmp_path / "mine.py", "return [self.layer(pictures)]"
+    own.write_text(OWN.replace(right, body))
+    run("untrained", randbit, tmp_path / "cell", encoder__name=str(own))
+    assert bench(tmp_path / "cell", "--images", photos, "--encoder", own, "--out", tmp_path / "sheet.png") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("bench: error: the encoder mine: its method stages ") and said.count("\n") == 1
+    assert words in said
+
+
+def test_stages_in_a_tuple_are_as_good():
+    class Tuple(Planted):
+        def stages(self, given):
+            return tuple(super().stages(given))
+
+    assert [one.stage for one in localize.localize(Tuple(), halves(), 0, None, [2])] == [1, 2]
+
+
 # --- pictures --------------------------------------------------------------------------------------------------------
 
 
@@ -397,6 +426,21 @@ def test_a_wrong_run_is_a_sentence(made, photos, tmp_path, capsys):
     weights.unlink()
     assert "none of its cells has encoder.safetensors" in said(two / "cells" / "one")
     assert bench(two, "--images", photos, "--out", tmp_path / "sheet.png", "--clusters", 2) == 0  # one is left
+
+
+def test_a_cell_that_ended_badly_says_how(tmp_path):
+    how = [("diverged", "the loss was not finite at step 7"), ("failed", "ValueError: no such thing")]
+    for status, error in how:
+        folder = write_records(tmp_path / status, [make_record([], status=status, error=error)])
+        with pytest.raises(UserError, match=re.escape(f": {status} ({error}); mend the cause or change")) as raised:
+            trained.find(folder)
+        assert "keeps its encoder" not in str(raised.value)
+    many = write_records(tmp_path / "many", [make_record([], seed=n, status=how[0][0], error="x") for n in range(5)])
+    with pytest.raises(UserError, match=r"(: diverged \(x\); .*){3}and 2 more"):
+        trained.find(many)
+    old = write_records(tmp_path / "old", [make_record([])])
+    with pytest.raises(UserError, match="run them again, and each keeps its encoder"):
+        trained.find(old)
 
 
 def test_weights_of_another_encoder_are_refused(made, tmp_path, capsys, photos):
