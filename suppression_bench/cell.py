@@ -99,8 +99,8 @@ def check(cell: Cell) -> None:
     """
     data = Data(cell.folder, cell.spec["data"]["bits"])
     data.check()
-    Augmentation(**cell.spec["augmentation"]).check(data.picture_shape)
     method = catalog.load_class("suppression_bench.methods", cell.references["method"], Method)
+    Augmentation(**cell.spec["augmentation"]).check(data.picture_shape, method.views)
     if cell.spec["loss"]:
         _try_loss(cell, method)
     if method.trains:

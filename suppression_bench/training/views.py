@@ -9,6 +9,7 @@ from torch import Tensor
 
 from generators.dataset import UserError
 
+METRIC_VIEWS = 2  # drawn to measure alignment, whatever the method
 FEW_PIXELS = 32  # up to this side all filters fit a table of at most 8 MiB; 112 pixels would take 1.3 GB
 
 
@@ -72,12 +73,23 @@ class Augmentation:
         """Whether any view may be changed so."""
         return any(_listed(getattr(self, name)))
 
-    def check(self, shape: tuple[int, int, int]) -> None:
+    def check(self, shape: tuple[int, int, int], views: int) -> None:
         """Whether pictures of (height, width, channels) can be changed so.
 
+        Arguments:
+            shape: of a picture.
+            views: of the method. The metrics draw two of every method, so two values are never too many.
+
         Raises:
-            UserError: colour where the pictures have none, or a blur of pictures too small for it.
+            UserError: more values than views, colour where the pictures have none, or a blur of pictures too small for it.
         """
+        for name in ("blur", "solarize"):
+            values = _listed(getattr(self, name))
+            if len(values) > max(views, METRIC_VIEWS):
+                raise UserError(
+                    f"augmentation.{name} has {len(values)} values {values}, the method has {views} views; "
+                    f"give one value for all views, or at most {max(views, METRIC_VIEWS)}"
+                )
         for name in ("jitter", "grey"):
             if shape[2] != 3 and self.uses(name):
                 raise UserError(

@@ -219,13 +219,22 @@ def test_impossible_settings_are_refused(wrong):
 
 
 def test_colours_need_colour_and_a_blur_needs_pixels():
-    Augmentation(flip=0.5, blur=0.5, solarize=0.1).check((28, 28, 1))
-    Augmentation(**SIMCLR).check((20, 20, 3))
+    Augmentation(flip=0.5, blur=0.5, solarize=0.1).check((28, 28, 1), 2)
+    Augmentation(**SIMCLR).check((20, 20, 3), 2)
     for name in ("jitter", "grey"):
         with pytest.raises(UserError, match=f"augmentation.{name} 0.5 needs pictures with 3 channels, these have 1"):
-            Augmentation(**{name: 0.5}).check((28, 28, 1))
+            Augmentation(**{name: 0.5}).check((28, 28, 1), 2)
     with pytest.raises(UserError, match=r"augmentation.blur .* 20 pixels or more .* these have 19"):
-        Augmentation(blur=[0.0, 0.1]).check((19, 19, 3))
+        Augmentation(blur=[0.0, 0.1]).check((19, 19, 3), 2)
+
+
+@pytest.mark.parametrize("name", ["blur", "solarize"])
+def test_no_more_probabilities_than_views(randbit, name):
+    with pytest.raises(UserError, match=rf"augmentation.{name} has 3 values \[1.0, 0.1, 0.5\], the method has 2 views"):
+        cells.check(_in(make_cell("simclr", randbit, **{f"augmentation__{name}": "1.0,0.1,0.5"}), randbit))
+    for method in ("byol", "supervised", "untrained"):  # one recipe for all: the metrics draw two views of each
+        cells.check(_in(make_cell(method, randbit, **{f"augmentation__{name}": "1.0,0.1"}), randbit))
+    Augmentation(**{name: [1.0, 0.1, 0.5]}).check((28, 28, 1), 3)
 
 
 def test_a_cell_says_so_before_anything_is_written(randbit, tmp_path):
