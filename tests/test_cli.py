@@ -70,6 +70,7 @@ FAULTS = [
     (["run", "--data", "{randbit}", "--method", "simclr", "--only", "bits=0"], ["--only goes with a suite"]),
     (["plot", "{randbit}", "--out", "x.gif"], ["must end in .png or .svg"]),
     (["list", "method"], ["unknown kind", "did you mean 'methods'"]),
+    (["list", "methods", "recipes", "--full"], ["--full: not for recipes", "datasets, methods, encoders, losses"]),
 ]
 
 

@@ -37,7 +37,10 @@ def run(arguments: list[str]) -> int:
             "\n".join(f"bench list: unknown kind {kind!r}, {did_you_mean(kind, kinds)}" for kind in unknown)
         )
     if flags.full:
-        print("\n\n".join(_section(kind) for kind in flags.kinds or PACKAGES if kind in PACKAGES))
+        short = [kind for kind in flags.kinds if kind not in PACKAGES]
+        if short:
+            raise UserError(f"bench list --full: not for {', '.join(short)}; it is there for {', '.join(PACKAGES)}")
+        print("\n\n".join(_section(kind) for kind in flags.kinds or PACKAGES))
         return 0
     for kind in flags.kinds or kinds:
         rows = _plugins(PACKAGES[kind]) if kind in PACKAGES else _files(kind)
