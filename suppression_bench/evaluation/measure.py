@@ -16,7 +16,6 @@ from suppression_bench.evaluation.probe import (
     fit_sgd,
 )
 from suppression_bench.method import Method
-from suppression_bench.results.record import majority
 from suppression_bench.training.data import Data
 
 
@@ -84,7 +83,7 @@ def _entry(probe: Probe, task: Task, train, test, labels: np.ndarray) -> dict:
         "confusion": counts,
         "n": len(labels),
         "chance": 1 / task.classes,
-        "majority": majority(counts),
+        "majority": float(np.bincount(labels).max() / len(labels)),
         "train_correct": right,
         "train_n": len(task.labels),
         "l2": probe.l2,
