@@ -9,6 +9,7 @@ Every run is a process of its own. Bytes are those that the run added to the dat
 import argparse
 import os
 import platform
+import resource
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,16 @@ from pathlib import Path
 
 from generators.card import table
 
-HEAD = ["suite", "run", "seconds", "cells", "seconds per cell", "MB generated", "MB decoded"]
+HEAD = [
+    "suite",
+    "run",
+    "seconds",
+    "cells",
+    "seconds per cell",
+    "MB generated",
+    "MB decoded",
+    "MB of the largest process so far",
+]
 
 
 def main() -> None:
@@ -59,7 +69,8 @@ def one_run(suite: str, arguments: list[str], root: Path, turn: str, device: str
         sys.exit(f"{suite}, {turn}: exit code {ended.returncode}\n{ended.stderr}")
     cells = len(list(out.rglob("result.json")))
     added = [new_bytes(before[name], held(root / name)) / 1e6 for name in ("datasets", "decoded")]
-    return [f"{seconds:.1f}", cells, f"{seconds / cells:.1f}", *(f"{value:.1f}" for value in added)]
+    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
+    return [f"{seconds:.1f}", cells, f"{seconds / cells:.1f}", *(f"{value:.1f}" for value in added), f"{largest:.0f}"]
 
 
 def held(folder: Path) -> dict[Path, tuple[int, int]]:
