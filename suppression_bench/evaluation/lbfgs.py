@@ -7,7 +7,9 @@ from torch import Tensor
 
 from suppression_bench.evaluation.objective import Objective, Problem
 
-HISTORY = 10
+# Steps that are remembered. With many samples a longer memory saves a third of the passes over them; with few it costs
+# more than a pass.
+HISTORY, LONG_HISTORY, MANY = 10, 60, 10_000
 SUFFICIENT = 1e-4  # Armijo's constant
 HALVINGS = 25
 
@@ -49,7 +51,7 @@ def fit(
     state = _State(features, problems, tolerance, start)
     solutions: dict[int, Solution] = {}
     for _ in range(iterations):
-        if 2 * int(state.done.sum()) >= len(state.done):
+        if bool(state.done.any()):
             state.part_with_done(solutions)
         if not state.numbers:
             break
@@ -74,6 +76,7 @@ class _State:
         self.value, self.gradient = self.objective(self.weights)
         self.history: list[tuple[Tensor, Tensor, Tensor]] = []  # (s, y, rho), newest last
         self.scale = torch.ones_like(self.value)
+        self.memory = LONG_HISTORY if len(features) >= MANY else HISTORY
         self.done = self.objective.largest(self.gradient) <= self.limit
 
     def step(self) -> None:
@@ -95,7 +98,7 @@ class _State:
         good = curvature > 1e-10 * size
         self.scale = torch.where(good, curvature / size, self.scale)
         rho = torch.where(good, 1 / curvature.clamp(min=1e-30), torch.zeros_like(curvature))
-        self.history = [*self.history[-(HISTORY - 1) :], (moves, change, rho)]
+        self.history = [*self.history[-(self.memory - 1) :], (moves, change, rho)]
         self.weights, self.value, self.gradient = weights, value, gradient
         self.done = self.done | (objective.largest(gradient) <= self.limit) | ~moved
 

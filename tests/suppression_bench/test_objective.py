@@ -88,6 +88,20 @@ def test_a_start_near_the_end_gives_the_same_minimum():
     assert there.converged and torch.equal(there.weights, zero.weights)
 
 
+def test_a_longer_memory_leads_to_the_same_minimum(monkeypatch):
+    features, labels, classes = awkward("collinear", torch.Generator().manual_seed(0))
+    best, _ = scipys(features.numpy(), labels.numpy(), classes, 1e-3)
+    problem, kept = Problem(labels, classes, 1e-3), []
+    for many in (len(features) + 1, len(features)):
+        monkeypatch.setattr(lbfgs, "MANY", many)
+        kept.append(lbfgs._State(features, [problem], None, None).memory)
+        [found] = fit(features, [problem], tolerance=1e-8)
+        assert found.converged and Objective(features, [problem])(found.weights)[0].item() == pytest.approx(
+            best, abs=1e-8
+        )
+    assert kept == [lbfgs.HISTORY, lbfgs.LONG_HISTORY]
+
+
 def test_the_final_fit_starts_at_the_chosen_weights(monkeypatch):
     features, labels, _ = awkward("plain", torch.Generator().manual_seed(0))
     starts, original = [], lbfgs.fit
