@@ -48,11 +48,6 @@ class Draws:
         """Those of a batch (B,): all of view 0, then all of view 1, and so on (V * B rows)."""
         return self.map(lambda table: table[:, index].flatten(0, 1))
 
-    @property
-    def empty(self) -> bool:
-        """Whether pictures stay as they are."""
-        return all(getattr(self, field.name) is None for field in fields(self))
-
 
 def draw(
     augmentation: Augmentation, side: int, key: np.ndarray, views: range, epoch: int, count: int, device: torch.device

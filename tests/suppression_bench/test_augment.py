@@ -15,7 +15,7 @@ from generators.randomness import below, random_words, stream_key, uniform
 from suppression_bench import cell as cells
 from suppression_bench.settings import find_targets, resolve
 from suppression_bench.training import augment as augmenting
-from suppression_bench.training.augment import augment, draw
+from suppression_bench.training.augment import Draws, augment, draw
 from suppression_bench.training.boxes import boxes
 from suppression_bench.training.colour import kernel_size
 from suppression_bench.training.data import Samples
@@ -41,7 +41,7 @@ def test_nothing_is_drawn_that_is_off():
     draws = drawn(Augmentation())
     assert draws.boxes.shape == (2, 20_000, 4)
     assert all(getattr(draws, name) is None for name in ("flip", "factors", "order", "grey", "sigma", "solarize"))
-    assert drawn(Augmentation(crop="none")).empty and not draws.empty
+    assert drawn(Augmentation(crop="none")) == Draws() and draws.boxes is not None
     for view in range(2):
         np.testing.assert_array_equal(draws.boxes[view], boxes(Augmentation(), 24, KEY, 16 + view, 0, 20_000))
     # What is on changes nothing of what was drawn before.
