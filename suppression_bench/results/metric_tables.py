@@ -6,7 +6,7 @@ import pandas
 
 from suppression_bench.results import record as records
 from suppression_bench.results.frame import BITS, GROUP, long_table
-from suppression_bench.results.tables import row_order, strength_order
+from suppression_bench.results.pivot import row_order, strength_order
 
 # Column -> (key of a layer's or a feature's metrics, digits shown); k-NN in percent, as the probes.
 LAYER = {"alignment": 3, "uniformity": 2, "effective_rank": 1}

@@ -9,7 +9,8 @@ import pandas
 from suppression_bench.evaluation import suppression
 from suppression_bench.results import record as records
 from suppression_bench.results.frame import BITS, GROUP
-from suppression_bench.results.tables import require_probe, row_order, strength_order
+from suppression_bench.results.pivot import row_order, strength_order
+from suppression_bench.results.tables import require_probe
 
 
 @dataclass(frozen=True)
