@@ -130,8 +130,8 @@ def summarise(frame: pandas.DataFrame) -> pandas.DataFrame:
     """Mean, SD (ddof 1) and n over seeds of every method, setting, strength, probe, layer and feature.
 
     The bits become one feature, their mean; a seed that several folders have under one setting (the same cell of two
-    suites) counts once, as the mean of its records. `values` holds the seeds' own accuracies. `floor` is the mean of the untrained encoder at the same strength by the
-    same probe, and `below` says that the mean lies under it.
+    suites) counts once, as the mean of its records. `values` holds the seeds' own accuracies. `floor` is the mean of
+    the untrained encoder at the same strength by the same probe, and `below` says that the mean lies under it.
     """
     good = frame[frame["accuracy"].notna()].copy()
     good["feature"] = good["feature"].map(lambda name: BITS if records.is_bit(name) else name)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import jinja2
 import pandas
-from markupsafe import Markup
 
 from suppression_bench.results.pivot import CEILING, FLOOR, PUBLISHED, Cell, Row, build, with_published_rows
 from suppression_bench.results.tables import legend, require_probe, sources_of
@@ -47,8 +46,7 @@ def page(frame: pandas.DataFrame, probe: str = "all", paper: bool = False) -> st
     Raises:
         UserError: a probe that no cell has.
     """
-    inner = Markup(fragment(frame, probe, paper))  # escaped by its own template
-    return _environment().get_template("tables_page.html").render(fragment=inner)
+    return _environment().get_template("tables_page.html").render(fragment=fragment(frame, probe, paper))
 
 
 def _environment() -> jinja2.Environment:

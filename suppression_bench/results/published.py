@@ -49,9 +49,9 @@ class Published:
     def stands_for(self, place: Place) -> bool:
         """Whether this is the number that the paper has for a cell of ours.
 
-        >>> number = reference()[0]
-        >>> number.stands_for(Place("randbit", "mnist", "", "simclr", "temperature=0.05", "online", "digit", 0))
-        True
+        >>> place = Place("randbit", "mnist", "", "simclr", "temperature=0.05", "online", "digit", 5)
+        >>> [number.value for number in reference() if number.stands_for(place)]
+        [70.63]
         """
         same = ("dataset", "pictures", "method", "feature", "metric")
         return (
@@ -118,9 +118,13 @@ def notes(numbers: list[Published]) -> list[str]:
     open_settings = {
         (number.source, key) for number in numbers for key, value in _pairs(number.setting) if value == "*"
     }
-    said += [f"{source}: no {key} is published; its value stands for each of ours." for source, key in sorted(open_settings)]
+    said += [
+        f"{source}: no {key} is published; its value stands for each of ours." for source, key in sorted(open_settings)
+    ]
     if any(number.source.endswith(HALF) for number in numbers):
         said.append("At twice the size: published for digits and a canvas of twice as many pixels, the same ratios.")
     if any(number.metric != "accuracy" for number in numbers):
-        said.append("Published metrics stand beside each of our layers: which one the paper measured is our reading to make.")
+        said.append(
+            "Published metrics stand beside each of our layers: which one the paper measured is our reading to make."
+        )
     return said

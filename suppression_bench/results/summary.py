@@ -192,13 +192,17 @@ def render(frame: pandas.DataFrame, probe: str = "all") -> str:
         frame = frame[(frame["probe"] == probe) | frame["accuracy"].isna()]
     found = pivot(frame)
     texts = [f"**{heading}**\n\n{table.to_markdown(index=False, disable_numparse=True)}\n" for heading, table in found]
-    bad = frame[frame["accuracy"].isna()]
-    absent = "".join(
+    left_out = "".join(f"{line}\n" for line in absent(frame))
+    return ("\n".join(texts) + "\n" + LEGEND if texts else NOTHING) + left_out
+
+
+def absent(frame: pandas.DataFrame) -> list[str]:
+    """A line for every cell that has no numbers: failed, diverged or missing, by name."""
+    return [
         f"- Not in these numbers: {row.method} {row.setting or ''} {row.strength_name}={row.strength} seed={row.seed}, "
-        f"{row.status}.\n"
-        for row in bad.itertuples()
-    )
-    return ("\n".join(texts) + "\n" + LEGEND if texts else NOTHING) + absent
+        f"{row.status}."
+        for row in frame[frame["accuracy"].isna()].itertuples()
+    ]
 
 
 NOTHING = "Nothing to summarise: no cell has numbers at a strength of a competitor above 0.\n"

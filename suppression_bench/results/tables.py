@@ -43,7 +43,9 @@ def sources_of(tables: list[Table]) -> list[str]:
     return sorted({number.source for table in tables for number in table.numbers()})
 
 
-def _texts(table: Table, paper: bool, sources: list[str], form: Callable = str, bold: Callable = str) -> pandas.DataFrame:
+def _texts(
+    table: Table, paper: bool, sources: list[str], form: Callable = str, bold: Callable = str
+) -> pandas.DataFrame:
     lines = []
     for row in table.rows:
         cells = {
@@ -219,7 +221,8 @@ def _bold(escaped: str) -> str:
 
 SPECIAL = {
     **{one: "\\" + one for one in "&%_#${}"}, "\\": r"\textbackslash{}", "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": r"\textbar{}", "±": r"$\pm$", BELOW: r"$\blacktriangledown$", NOT_CONVERGED: r"$\dagger$",
+    "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": r"\textbar{}",
+    "±": r"$\pm$", BELOW: r"$\blacktriangledown$", NOT_CONVERGED: r"$\dagger$",
 }  # fmt: skip
 
 

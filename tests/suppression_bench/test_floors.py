@@ -12,14 +12,16 @@ from generators import catalog
 # Module (or package with `/*`) -> floor. A file imports from its own floor or below; a new file needs a place here.
 FLOORS = {
     7: ["cli", "commands/*"],
-    6: ["runner", "results/frame", "results/published", "results/pivot", "results/html_tables", "results/tables", "results/metric_tables", "results/summary", "results/figures",
+    6: ["runner", "results/frame", "results/published", "results/pivot", "results/html_tables",
+        "results/tables", "results/metric_tables", "results/summary", "results/figures",
         "results/label_sheet", "speed"],
     5: ["settings", "spec", "suite", "cell", "conformance/*", "trained"],
     4: ["training/loop", "methods/*", "evaluation/lbfgs", "evaluation/probe", "evaluation/online_probe",
         "evaluation/features", "evaluation/measure", "evaluation/unit_features", "evaluation/metrics",
         "evaluation/separation", "evaluation/neighbours", "evaluation/represent", "evaluation/localize",
         "evaluation/pictures", "training/gradient_cache", "evaluation/objective"],
-    3: ["results/significance", "method", "encoder", "decoder", "encoders/*", "evaluation/suppression", "training/data", "training/epoch",
+    3: ["results/significance",
+        "method", "encoder", "decoder", "encoders/*", "evaluation/suppression", "training/data", "training/epoch",
         "training/checkpoint", "training/execution", "stopwatch"],
     2: ["loss", "losses/*", "results/record", "provenance", "training/samples", "training/decoded"],
     1: ["training/views", "training/optimizers", "training/gather", "training/boxes", "training/colour",
