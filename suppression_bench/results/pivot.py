@@ -174,7 +174,9 @@ def _missing(part: pandas.DataFrame, rows: dict[tuple, Row], probe: str) -> dict
         if method not in there:
             seeds = " --seeds 3" if method == FLOOR else ""
             command = f"bench run --data DIR --method {method}{more}{seeds} --out OUT"
-            found[what] = f"no {method} encoder was run; `{command}` adds one (DIR: the generated data; with the run's own --set)."
+            found[what] = (
+                f"no {method} encoder was run; `{command}` adds one (DIR: the generated data; with the run's own --set)."
+            )
         elif method not in shown:
             found[what] = f"the {method} encoder has no {probe} probe."
     return found

@@ -21,6 +21,8 @@ from suppression_bench.results.pivot import (
     build,
     with_published_rows,
 )
+from suppression_bench.results.pivot import row_order as row_order  # the order of every table, here for its users
+from suppression_bench.results.pivot import strength_order as strength_order
 
 
 def pivot(frame: pandas.DataFrame, probe: str = "all", paper: bool = False) -> list[tuple[str, pandas.DataFrame]]:
