@@ -34,6 +34,12 @@ class Verdict:
         """The comparison of the last stage that was run."""
         return self.second or self.first
 
+    @property
+    def seeds_wanted(self) -> list[int]:
+        """The seeds to run, above all that are known."""
+        start = max([*self.baseline.correct, *self.used]) + 1
+        return list(range(start, start + self.wanted))
+
 
 @dataclass(frozen=True)
 class Report:
@@ -137,7 +143,7 @@ def _second_stage(verdict: Verdict, found: Seen) -> Comparison | None:
 def _final(verdict: Verdict, second: Comparison | None, found: Seen, confirmed: bool) -> Verdict:
     fresh = _fresh(verdict.baseline, found)
     if second is None:
-        return replace(verdict, verdict=UNDECIDED, wanted=FIRST + SECOND - len(fresh))
+        return replace(verdict, verdict=UNDECIDED, used=tuple(fresh), wanted=FIRST + SECOND - len(fresh))
     same_way = verdict.first.difference * second.difference > 0
     large = abs(second.difference) >= tolerance(verdict.baseline.shares(sorted(verdict.baseline.correct)))
     moved = confirmed and same_way and large

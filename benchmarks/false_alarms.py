@@ -1,0 +1,134 @@
+"""How often `bench check` cries wolf, and how often it sees a real shift, by drawing seeds again and again.
+
+    python benchmarks/false_alarms.py [--baseline leaderboard/baselines/quick.json] [--checks 400] [--cells 35] [--shift 3]
+
+Without a baseline the noise is made up: normal, skewed or of two groups, with SDs from .005 to .1. A moved cell's fresh
+seeds are shifted by three SDs (or three times the binomial noise of its test samples, where that is more: the check counts no
+spread below it); where seeds fall in two groups, all of them are suppressed. With a baseline, each cell's
+recorded seeds are drawn with repetition, with a kernel of a third of their SD so that no two seeds agree. Every check draws
+its baseline and both stages anew and goes through the verdicts of `bench check` itself.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from generators.card import table
+from suppression_bench import regression
+from suppression_bench.evaluation.comparison import FIRST, SECOND, two_groups
+from suppression_bench.results import baseline as baselines
+from suppression_bench.results.observed import Observed, Place, Seen
+
+DEVIATIONS = [0.005, 0.01, 0.02, 0.05, 0.1]
+HEAD = ["noise", "cells a check", "checks", "false alarm a check", "moved cell seen"]
+SPARE = 0.15  # room for a shift on both sides of a made-up cell's mean
+MIXED, LOW = 0.2, 0.1  # share and accuracy of the suppressed seeds in a cell of two groups
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--baseline", default=None, help="a file of `bench check --record`; default: made-up noise")
+    parser.add_argument("--checks", type=int, default=400)
+    parser.add_argument("--cells", type=int, default=35, help="of a check with made-up noise")
+    parser.add_argument("--shift", type=float, default=3.0, help="of a moved cell, in SDs")
+    parser.add_argument("--n", type=int, default=450, help="test samples of made-up cells")
+    flags = parser.parse_args()
+    if flags.baseline:
+        sources = {"recorded": recorded(baselines.read(Path(flags.baseline)))}
+    else:
+        sources = {kind: made_up(kind, flags.cells, flags.n) for kind in ("normal", "skewed", "two groups")}
+    rows = []
+    for name, cells in sources.items():
+        began = time.monotonic()
+        random = np.random.default_rng(20_260_101)
+        alarms = sum(any(check(random, cells, None, 0.0)) for _ in range(flags.checks))
+        turns = [at % len(cells) for at in range(flags.checks)]
+        hits = sum(check(random, cells, at, flags.shift)[at] for at in turns)
+        rows.append([name, len(cells), flags.checks, share(alarms, flags.checks), share(hits, flags.checks)])
+        print(table(HEAD, rows[-1:]), f"({time.monotonic() - began:.0f} s)", flush=True)
+    print("\n" + table(HEAD, rows))
+
+
+def share(count: int, of: int) -> str:
+    """A share in percent with its 95 % interval (Wilson, 1927)."""
+    p, z = count / of, 1.96
+    centre, half = p + z * z / (2 * of), z * np.sqrt(p * (1 - p) / of + z * z / (4 * of * of))
+    low, high = ((centre + side * half) / (1 + z * z / of) for side in (-1, 1))
+    return f"{100 * p:.1f} % ({100 * low:.1f}-{100 * high:.1f})"
+
+
+@dataclass(frozen=True)
+class Noise:
+    """One cell: `draw` gives accuracies of new seeds, `suppressed` is where a cell of two groups ends when it is moved."""
+
+    draw: Callable[[np.random.Generator, int], np.ndarray]
+    deviation: float
+    n: int
+    suppressed: float | None = None
+
+    def moved(self, values: np.ndarray, centre: float, shift: float) -> np.ndarray:
+        """The values after a change, towards the middle, where there is room."""
+        if self.suppressed is not None:
+            return np.full_like(values, self.suppressed)
+        floor = np.sqrt(centre * (1 - centre) / self.n)
+        return values + (1 if centre < 0.5 else -1) * shift * max(self.deviation, floor)
+
+
+def made_up(kind: str, cells: int, n: int) -> list[Noise]:
+    """Cells of several SDs and means with one shape of noise."""
+    random, found = np.random.default_rng(7), []
+    for at in range(cells):
+        deviation = DEVIATIONS[at % len(DEVIATIONS)]
+        room = min(SPARE + 3 * deviation, 0.45)
+        mean = random.uniform(room, 1 - room) if kind != "two groups" else random.uniform(0.6, 0.9)
+
+        def draw(random, size, mean=mean, deviation=deviation):
+            if kind == "skewed":  # exponential: a long tail to one side
+                return mean - deviation * (random.exponential(size=size) - 1)
+            values = mean + deviation * random.standard_normal(size)
+            if kind == "two groups":
+                return np.where(random.random(size) < MIXED, LOW + 0.02 * random.standard_normal(size), values)
+            return values
+
+        found.append(Noise(draw, deviation, n, LOW if kind == "two groups" else None))
+    return found
+
+
+def recorded(baseline: baselines.Baseline) -> list[Noise]:
+    """The cells of a baseline, drawn from their own seeds."""
+    found = []
+    for seen in baseline.places.values():
+        values = np.array(seen.shares(sorted(seen.correct)))
+        deviation = float(values.std(ddof=1))
+
+        def draw(random, size, values=values, deviation=deviation):
+            return random.choice(values, size) + deviation / 3 * random.standard_normal(size)
+
+        low = None if two_groups(values) is None else float(values.min())
+        found.append(Noise(draw, deviation, seen.n, low))
+    return found
+
+
+def check(random: np.random.Generator, cells: list[Noise], moved: int | None, shift: float) -> list[bool]:
+    """Whether each cell fails, with a new baseline and new seeds, the cell `moved` changed."""
+    before, after, old = {}, {}, baselines.LEAST
+    for at, cell in enumerate(cells):
+        place = Place("", "lbfgs", "encoder", str(at))
+        values = cell.draw(random, old + FIRST + SECOND)
+        if at == moved:
+            values[old:] = cell.moved(values[old:], float(np.clip(values[:old].mean(), 0, 1)), shift)
+        correct = dict(enumerate(np.rint(np.clip(values, 0, 1) * cell.n).astype(int).tolist()))
+        names = dict.fromkeys(baselines.NAMES, "")
+        before[place] = Seen(names, "", cell.n, {seed: correct[seed] for seed in range(old)})
+        after[place] = Seen(names, "", cell.n, {seed: correct[seed] for seed in correct if seed >= old})
+    report = regression.judge(baselines.Baseline(None, {}, before), Observed(after))
+    assert not report.faults and report.exit_code in (0, 1)
+    return [verdict.verdict != regression.OK for verdict in report.verdicts]
+
+
+if __name__ == "__main__":
+    main()
