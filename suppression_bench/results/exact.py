@@ -1,5 +1,6 @@
 """References of `bench check --tier a`: what small deterministic cells give, bit for bit, on each kind of machine."""
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass, field
@@ -43,8 +44,8 @@ class Exact:
     results: list[Result] = field(default_factory=list)
 
 
-def outcome(record: dict, weights: str) -> tuple[tuple[str, int], Exact]:
-    """A record as a cell with one result.
+def outcome(record: dict, weights: Path) -> tuple[tuple[str, int], Exact]:
+    """A record, and the file of its encoder's weights, as a cell with one result.
 
     Raises:
         UserError: the cell failed or diverged.
@@ -54,8 +55,9 @@ def outcome(record: dict, weights: str) -> tuple[tuple[str, int], Exact]:
         raise UserError(f"{places.title(spec)}: {run['status']} ({run['error']}); a check needs all its cells")
     matrices = {f"{p['probe']} {p['layer']} {p['feature']}": p["confusion"] for p in record["probes"]}
     machine = tuple(record["environment"][key] for key in MACHINE)
+    digest = hashlib.sha256(weights.read_bytes()).hexdigest()
     key = places.settings_digest(spec), spec["seed"]
-    return key, Exact(places.title(spec), spec["data"]["digest"], [Result(machine, weights, matrices)])
+    return key, Exact(places.title(spec), spec["data"]["digest"], [Result(machine, digest, matrices)])
 
 
 def joined(old: dict, new: dict) -> dict:
