@@ -17,6 +17,8 @@ FILES = {
     "observed": "results/observed",
     "baseline": "results/baseline",
     "regression": "regression",
+    "exact": "results/exact",
+    "repeatability": "repeatability",
 }
 N = 1000
 
@@ -290,6 +292,47 @@ def check_baseline(m):
         assert refuses(lambda change=change: b._check({**whole, **change}, "file"), word), change
 
 
+def check_exact(m):
+    r = m.repeatability
+    here, there = ("2.10", "Linux", "AVX2"), ("2.11", "Linux", "AVX2")
+
+    def cell(*results, digest="d"):
+        return {("s", 0): m.exact.Exact("cell", digest, list(results))}
+
+    def result(off=0, machine=here, weights="w", more=()):
+        return m.exact.Result(machine, weights, {"digit": [[50 - off, off], [0, 50]], **dict(more)})
+
+    def found(references, one, again=None):
+        [finding] = r.judge(references, one, again)
+        return finding.passed, finding.rule
+
+    assert found(cell(result()), cell(result())) == (True, "bit-exact")
+    assert found(cell(result()), cell(result(1))) == (False, "bit-exact")
+    assert found(cell(result()), cell(result(weights="v"))) == (False, "bit-exact")
+    assert found(cell(result()), cell(result(more={"bits": [[1]]}))) == (False, "bit-exact")
+    assert found(cell(result(more={"bits": [[1]]})), cell(result())) == (False, "bit-exact")
+    other = cell(result(machine=there))
+    assert found(other, cell(result(4)), cell(result(4))) == (True, "band")
+    assert found(other, cell(result(60)), cell(result(60))) == (False, "band")
+    assert found(other, cell(result(4)), cell(result(3))) == (False, "band"), "not repeatable"
+    assert found(other, cell(result()), cell(result(weights="v"))) == (False, "band"), "not repeatable"
+    assert found(other, cell(result())) == (False, "band"), "never repeated"
+    for position in range(3):
+        where = tuple("other" if at == position else part for at, part in enumerate(here))
+        assert found(cell(result(machine=where)), cell(result()), cell(result())) == (True, "band")
+    near = cell(result(60, machine=there), result(2, machine=("1", "", "")))
+    assert found(near, cell(result(0)), cell(result(0))) == (True, "band"), "the nearest reference counts"
+    assert found(cell(result(machine=there, more={"bits": [[1]]})), cell(result()), cell(result())) == (False, "band")
+    both = cell(result(3, machine=there), result())
+    assert found(both, cell(result())) == (True, "bit-exact") and not r.needs_repeat(both, cell(result()))
+    assert r.needs_repeat(other, cell(result()))
+    assert r.judge(cell(result(), digest="e"), cell(result()), None) == []
+    assert "other data" in r.faults(cell(result(), digest="e"), cell(result()))[0]
+    assert "missing" in r.faults(cell(result()), {})[0] and "extra" in r.faults({}, cell(result()))[0]
+    assert r.faults(cell(result()), cell(result())) == []
+    assert abs(r.moved(result(), result(5)) - 0.05) < 1e-12 and r.BAND <= 0.2
+
+
 BROKEN_CELLS = [
     ({"correct": [5] * 9 + [11]}, "no value above"),
     ({"correct": [5] * 9 + [-1]}, "integers from 0"),
@@ -306,7 +349,7 @@ BROKEN_CELLS = [
 
 CHECKS = [
     check_comparison, check_groups, check_smallest_change, check_stages, check_seeds, check_places, check_faults, check_observed,
-    check_baseline,
+    check_baseline, check_exact,
 ]  # fmt: skip
 
 # ---------------------------------------------------------------- the planted faults
@@ -408,6 +451,26 @@ MUTANTS = [
     ("observed", 'if key != "file"}', "if True}"),
     ("observed", 'ELSEWHERE = ("suite", "strength", "varied", "seed")',
      'ELSEWHERE = ("suite", "strength", "varied", "seed", "method")'),
+    # tier a
+    ("repeatability", "nearest <= BAND", "nearest >= BAND"),
+    ("repeatability", "nearest <= BAND", "True"),
+    ("repeatability", "nearest = min(", "nearest = max("),
+    ("repeatability", "if other.machine == result.machine", "if other.machine[:2] == result.machine[:2]"),
+    ("repeatability", "if other.machine == result.machine", "if other.machine[1:] == result.machine[1:]"),
+    ("repeatability", "if again is None or again.weights", "if again is not None and again.weights"),
+    ("repeatability", "again.weights != result.weights or", "False or"),
+    ("repeatability", "or again.matrices != result.matrices:", "or False:"),
+    ("repeatability", "if reference.weights != result.weights:", "if False:"),
+    ("repeatability", "if reference.matrices[name] != result.matrices.get(name)", "if False"),
+    ("repeatability", "if name not in reference.matrices]", "if name in reference.matrices and False]"),
+    ("repeatability", "sum(abs(a - b) for", "sum(a - b for"),
+    ("repeatability", "return differing / 2 /", "return differing /"),
+    ("repeatability", "if reference.matrices.keys() != result.matrices.keys():", "if False:"),
+    ("repeatability", "if key in references and references[key].digest == cell.digest", "if key in references"),
+    ("repeatability", "elif references[key].digest != cell.digest:", "elif False:"),
+    ("repeatability", "for key, cell in references.items() if key not in cells]",
+     "for key, cell in references.items() if False]"),
+    ("repeatability", "if key not in references:", "if False:"),
     # the file
     ("baseline", "if len(seen.correct) < LEAST:", "if len(seen.correct) < 2:"),
     ("baseline", "faults = list(observed.faults)\n", "faults = []\n"),
