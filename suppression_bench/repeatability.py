@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from suppression_bench.results.exact import Exact, Result
 
-BAND = 0.05  # share of a probe's test samples whose place in the confusion matrix may differ between kinds of machine
+# Share of a probe's test samples whose place in the confusion matrix may differ between kinds of machine: twice the most that
+# was seen between the instructions that torch can be held to on one processor. Training blows rounding up.
+BAND = 0.15
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def _exactly(title: str, reference: Result, result: Result) -> Finding:
 def moved(reference: Result, result: Result) -> float:
     """The largest share, over the probes, of test samples that stand elsewhere in the confusion matrix; 1 where probes differ.
 
-    >>> one, two = (Result(("", "", ""), "", {"p": rows}) for rows in ([[5, 0], [0, 5]], [[4, 1], [0, 5]]))
+    >>> one, two = (Result(("",) * 4, "", {"p": rows}) for rows in ([[5, 0], [0, 5]], [[4, 1], [0, 5]]))
     >>> moved(one, two)
     0.1
     """

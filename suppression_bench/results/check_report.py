@@ -198,7 +198,7 @@ def exact_lines(findings: Sequence[Finding], faults: Sequence[str]) -> list[Line
 
 
 RULES = {
-    "bit-exact": "bit-exact: there is a reference of this torch version, platform and processor, and every bit must agree.",
-    "band": "band: no reference of this torch version, platform and processor; the cells were run twice and must give equal "
+    "bit-exact": "bit-exact: there is a reference of this torch version, platform, instructions and processor; every bit must agree.",
+    "band": "band: no reference of this torch version, platform, instructions and processor; the cells were run twice and must give equal "
     f"bits, and their confusion matrices lie within {100 * BAND:g} % of the nearest reference of another machine.",
 }

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import platform
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from suppression_bench.results import observed as places
 SCHEMA = 1
 LARGEST = 4_000_000
 MOST_FAULTS = 10
-MACHINE = ("torch", "platform", "cpu_capability")
+MACHINE = ("torch", "platform", "cpu_capability", "processor")
 KEYS = {"schema": int, "suite": (dict, type(None)), "cells": list}
 SUITE_KEYS = {"name": str, "version": int}
 CELL_KEYS = {"settings": str, "seed": int, "title": str, "digest": str, "references": list}
@@ -25,12 +26,13 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 class Result:
     """What one cell gave on one machine.
 
-    machine: torch's version, the platform, and the processor's instructions that torch uses.
+    machine: torch's version, the platform, the instructions that torch uses, and the processor (the libraries below torch
+        choose their kernels by it themselves, so equal instructions do not promise equal bits).
     weights: SHA-256 of the encoder's file.
     matrices: "probe layer feature" -> confusion matrix.
     """
 
-    machine: tuple[str, str, str]
+    machine: tuple[str, str, str, str]
     weights: str
     matrices: dict[str, list[list[int]]]
 
@@ -54,10 +56,21 @@ def outcome(record: dict, weights: Path) -> tuple[tuple[str, int], Exact]:
     if run["status"] != "ok":
         raise UserError(f"{places.title(spec)}: {run['status']} ({run['error']}); a check needs all its cells")
     matrices = {f"{p['probe']} {p['layer']} {p['feature']}": p["confusion"] for p in record["probes"]}
-    machine = tuple(record["environment"][key] for key in MACHINE)
+    environment = {**record["environment"], "processor": processor()}
+    machine = tuple(environment[key] for key in MACHINE)
     digest = hashlib.sha256(weights.read_bytes()).hexdigest()
     key = places.settings_digest(spec), spec["seed"]
     return key, Exact(places.title(spec), spec["data"]["digest"], [Result(machine, digest, matrices)])
+
+
+def processor() -> str:
+    """The processor's name, as the system gives it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # not Linux
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor()
 
 
 def joined(old: dict, new: dict) -> dict:
