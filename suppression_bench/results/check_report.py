@@ -197,8 +197,9 @@ def exact_lines(findings: Sequence[Finding], faults: Sequence[str]) -> list[Line
     return found + [Line("data", "error", fault) for fault in faults]
 
 
+KIND = "of this torch version, platform, instructions and processor"
 RULES = {
-    "bit-exact": "bit-exact: there is a reference of this torch version, platform, instructions and processor; every bit must agree.",
-    "band": "band: no reference of this torch version, platform, instructions and processor; the cells were run twice and must give equal "
-    f"bits, and their confusion matrices lie within {100 * BAND:g} % of the nearest reference of another machine.",
+    "bit-exact": f"bit-exact: there is a reference {KIND}; every bit must agree.",
+    "band": f"band: no reference {KIND}; the cells were run twice and must give equal bits, and their confusion matrices lie "
+    f"within {100 * BAND:g} % of the nearest reference of another machine.",
 }
