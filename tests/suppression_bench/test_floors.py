@@ -12,8 +12,8 @@ from generators import catalog
 # Module (or package with `/*`) -> floor. A file imports from its own floor or below; a new file needs a place here.
 FLOORS = {
     7: ["cli", "commands/*"],
-    6: ["runner", "results/frame", "results/tables", "results/metric_tables", "results/summary", "results/figures",
-        "results/label_sheet", "speed"],
+    6: ["runner", "results/frame", "results/tables", "results/metric_tables", "results/curves", "results/summary",
+        "results/figures", "results/report", "results/label_sheet", "speed"],
     5: ["settings", "spec", "suite", "cell", "conformance/*", "trained"],
     4: ["training/loop", "methods/*", "evaluation/lbfgs", "evaluation/probe", "evaluation/online_probe",
         "evaluation/features", "evaluation/measure", "evaluation/unit_features", "evaluation/metrics",
