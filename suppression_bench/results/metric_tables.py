@@ -14,6 +14,9 @@ FEATURE = {"knn": 1, "tolerance": 3, "agreement": 3}
 HEADS = {"knn": "k-NN %", "effective_rank": "effective rank", "agreement": "neighbours that agree"}
 
 
+NOTES = ["Features of length 1. k-NN: 200 train neighbours by cosine, fewer where there are fewer. docs/protocol.md."]
+
+
 def long_metrics(folders: list[Path]) -> pandas.DataFrame:
     """One line per cell, layer, feature ("" for a layer's own) and metric; the bits are one feature, their mean.
 
@@ -90,7 +93,4 @@ def render(folders: list[Path]) -> str:
     parts = [
         f"**{heading}**\n\n{table.to_markdown(index=False, disable_numparse=True)}" for heading, table in pivot(found)
     ]
-    notes = (
-        "- Features of length 1. k-NN: 200 train neighbours by cosine, fewer where there are fewer. docs/protocol.md."
-    )
-    return "\n\n".join([*parts, notes])
+    return "\n\n".join([*parts, *(f"- {note}" for note in NOTES)])

@@ -1,6 +1,8 @@
 """Summary numbers of suppression from records: a row per method and feature, with intervals over seeds."""
 
 import math
+from itertools import chain
+from textwrap import wrap
 
 import pandas
 
@@ -89,43 +91,50 @@ def render(frame: pandas.DataFrame, probe: str = "all") -> str:
         frame = frame[(frame["probe"] == probe) | frame["accuracy"].isna()]
     found = pivot(frame)
     texts = [f"**{heading}**\n\n{table.to_markdown(index=False, disable_numparse=True)}\n" for heading, table in found]
-    bad = frame[frame["accuracy"].isna()]
-    absent = "".join(
-        f"- Not in these numbers: {row.method} {row.setting or ''} {row.strength_name}={row.strength} seed={row.seed}, "
-        f"{row.status}.\n"
-        for row in bad.itertuples()
-    )
-    return ("\n".join(texts) + "\n" + LEGEND + _floor_note(frame, texts) if texts else NOTHING) + absent
+    lines = [wrap(note, 130, initial_indent="- ", subsequent_indent="  ") for note in notes(frame)]
+    return ("\n".join(texts) + "\n" if texts else NOTHING) + "".join(f"{line}\n" for line in chain(*lines))
 
 
-def _floor_note(frame: pandas.DataFrame, texts: list[str]) -> str:
-    # What ▼ means, and where a floor is missing or of too few initialisations.
-    none, few = set(), set()
+def notes(frame: pandas.DataFrame) -> list[str]:
+    """What the columns mean, the floors that are missing or thin, and the cells that are not in the numbers."""
+    good = any(own.strengths() for own in curves(frame).values())
+    absent = [
+        f"Not in these numbers: {row.method} {row.setting or ''} {row.strength_name}={row.strength} seed={row.seed}, "
+        f"{row.status}."
+        for row in frame[frame["accuracy"].isna()].itertuples()
+    ]
+    return [*(LEGEND if good else []), *_floor_notes(frame), *absent]
+
+
+def _floor_notes(frame: pandas.DataFrame) -> list[str]:
+    none, few, marked = set(), set(), False
     for (dataset, pictures, _, name, title, _, probe), own in curves(frame).items():
         for feature, places in own.values.items() if not title.startswith("untrained") else ():
             for strength in (place for place in places if place != 0):
                 count = own.floors.get((feature, strength), 0)
+                marked |= (feature, strength) in own.below
                 where = f"{dataset}{f' over {pictures}' if pictures else ''} {name}={strength} by {probe}"
                 if count == 0:
                     none.add(where)
                 elif count < FEWEST:
                     few.add(f"{where} (n={count})")
     notes = [f"{BELOW} below untrained: the mean lies below that of the untrained encoders at the same strength."]
-    notes = notes if BELOW in "".join(texts) else []
+    notes = notes if marked else []
     if none:
         notes.append(f"No untrained encoder, so nothing can be marked {BELOW}: {', '.join(sorted(none))}.")
     if few:
         notes.append(f"Fewer than {FEWEST} untrained encoders, so {BELOW} says less: {', '.join(sorted(few))}.")
-    return "".join(f"- {note}\n" for note in notes)
+    return notes
 
 
 NOTHING = "Nothing to summarise: no cell has numbers at a strength of a competitor above 0.\n"
-LEGEND = """\
-- R: retention, (accuracy - chance) / (ceiling - chance). The ceiling is 1 for the constant bits; for another feature its own
-  accuracy without competitor (strength 0), or where no such cell is there, the supervised encoder's at the same strength.
-- SI: suppression index, 1 - mean over the strengths above 0 of R cut to [0, 1]. s50: where R first falls to one half.
-  score: mean over those strengths of the worst feature's R. Only rows with values at the same strengths can be compared.
-- In brackets: 95 % interval over n seeds, the bootstrap standard error times Student's t (s50: the strengths where the interval
-  of R holds one half). With n=1 there is none, nor where the strengths do not all have the same seeds.
-- undefined: no ceiling (or two supervised encoders that differ), or one that clears chance by less than .05.
-"""
+LEGEND = [
+    "R: retention, (accuracy - chance) / (ceiling - chance). The ceiling is 1 for the constant bits; for another feature its "
+    "own accuracy without competitor (strength 0), or where no such cell is there, the supervised encoder's at the same "
+    "strength.",
+    "SI: suppression index, 1 - mean over the strengths above 0 of R cut to [0, 1]. s50: where R first falls to one half. "
+    "score: mean over those strengths of the worst feature's R. Only rows with values at the same strengths can be compared.",
+    "In brackets: 95 % interval over n seeds, the bootstrap standard error times Student's t (s50: the strengths where the "
+    "interval of R holds one half). With n=1 there is none, nor where the strengths do not all have the same seeds.",
+    "undefined: no ceiling (or two supervised encoders that differ), or one that clears chance by less than .05.",
+]
