@@ -43,16 +43,16 @@ def render(folders: list[Path]) -> str:
     found = {record["id"]: record for record in _all(folders, records.NAME, records.read)}
     specs = {entry["id"]: entry["spec"] for plan in _all(folders, records.PLAN, _plan) for entry in plan}
     specs |= {key: record["spec"] for key, record in found.items()}
-    cells = [row._asdict() for row in frame.drop_duplicates("id").fillna("").itertuples(index=False)]
+    cells = [row._asdict() for row in frame.drop_duplicates("id").astype(object).fillna("").itertuples(index=False)]
     cells.sort(key=lambda cell: (cell["status"] == "ok", _title(cell), str(cell["strength"]), cell["seed"], cell["id"]))
+    made = list(found.values())
     return _environment().get_template("report.html").render(
-        **_tables(folders, frame), figures=_figures(folders, frame),
-        cells=cells, bad=[cell for cell in cells if cell["status"] != "ok"], counts=_counts(cells), statuses=STATUSES,
-        headings=list(dict.fromkeys(_heading(cell) for cell in cells)), suites=_suites(specs),
-        methods=_methods(cells, specs), data=_data(specs), code=_tally({key: value for key, value in one["code"].items() if key != "method"} for one in found.values()),
-        files=_tally({"name": one["spec"]["method"]["name"], "digest": one["code"]["method"]} for one in found.values()),
-        environments=_tally(record["environment"] for record in found.values()),
-        versions=sorted({record["code"]["version"] for record in found.values()}), title_of=_title,
+        **_tables(folders, frame), figures=_figures(folders, frame), cells=cells, counts=_counts(cells), title_of=_title,
+        bad=[cell for cell in cells if cell["status"] != "ok"], headings=list(dict.fromkeys(map(_pictures, cells))),
+        suites=_suites(specs), methods=_methods(cells, specs), data=_data(specs),
+        code=_tally({key: value for key, value in one["code"].items() if key != "method"} for one in made),
+        files=_tally({"name": one["spec"]["method"]["name"], "digest": one["code"]["method"]} for one in made),
+        environments=_tally(one["environment"] for one in made), versions=sorted({one["code"]["version"] for one in made}),
     )  # fmt: skip
 
 
@@ -109,9 +109,12 @@ def _title(cell: dict) -> str:
     return f"{cell['method']} {cell['setting']}".strip()
 
 
+def _pictures(cell: dict) -> str:
+    return f"{cell['dataset']} over {cell['pictures']}" if cell["pictures"] else cell["dataset"]
+
+
 def _heading(cell: dict) -> str:
-    over = f" over {cell['pictures']}" if cell["pictures"] else ""
-    return f"{cell['dataset']}{over}" + (f" ({cell['variant']})" if cell["variant"] else "")
+    return _pictures(cell) + (f" ({cell['variant']})" if cell["variant"] else "")
 
 
 def _counts(cells: list[dict]) -> dict:
@@ -140,11 +143,13 @@ def _methods(cells: list[dict], specs: dict[str, dict]) -> list[dict]:
     for (heading, _, title), own in sorted(groups.items(), key=lambda item: item[0]):
         seeds = sorted({cell["seed"] for cell in own})
         by_place = {strict_json.dumps([specs[cell["id"]]["data"], cell["strength"]]): specs[cell["id"]] for cell in own}
-        ordered = sorted(by_place.values(), key=lambda spec: _strength_key(spec))
+        ordered = sorted(by_place.values(), key=_strength_key)
+        settings = yaml.safe_dump(
+            _settings(ordered[0]), sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
+        )
         found.append({
             "heading": heading, "title": title, "counts": _counts(own), "cells": len(own), "seeds": seeds,
-            "strengths": _strengths(ordered),
-            "settings": yaml.safe_dump(_settings(ordered[0]), sort_keys=False, allow_unicode=True, default_flow_style=None, width=100),
+            "strengths": _strengths(ordered), "settings": settings,
             "commands": [reproduce.run(alike, max(seeds) + 1) for alike in _by_data(ordered)],
         })  # fmt: skip
     return found
