@@ -9,7 +9,7 @@ import pandas
 from suppression_bench.evaluation import suppression
 from suppression_bench.results import record as records
 from suppression_bench.results.frame import BITS, GROUP, summarise
-from suppression_bench.results.tables import strength_order
+from suppression_bench.results.pivot import strength_order
 
 SHARE = (0.0, 1.0)  # where suppression index and score lie
 

@@ -13,7 +13,7 @@ import yaml
 from markupsafe import Markup
 
 from generators import registry, strict_json
-from suppression_bench.results import figures, metric_tables, reproduce, summary, tables
+from suppression_bench.results import figures, html_tables, metric_tables, reproduce, summary
 from suppression_bench.results import record as records
 from suppression_bench.results.frame import long_table
 
@@ -77,14 +77,7 @@ def _tables(folders: list[Path], frame: pandas.DataFrame) -> dict:
     parts["summary"] = summary.pivot(frame)
     notes = {"metrics": metric_tables.NOTES, "summary": summary.notes(frame)}
     made = {key: Markup(fragment(tables=parts[key], notes=notes[key])) if parts[key] else "" for key in parts}
-    return {"probes": Markup(_probe_tables(frame)), **made}
-
-
-def _probe_tables(frame: pandas.DataFrame) -> str:
-    shown = tables.pivot(frame)
-    texts = [table.to_csv(index=False) for _, table in shown]
-    notes = [line.removeprefix("- ") for line in tables.legend(frame, texts).splitlines()]
-    return _environment().get_template("frames.html").render(tables=shown, notes=notes)
+    return {"probes": Markup(html_tables.fragment(frame)), **made}
 
 
 def _drawings(folders: list[Path], frame: pandas.DataFrame) -> list[Drawing]:

@@ -8,7 +8,8 @@ import pandas
 
 from suppression_bench.results.curves import Curves, curves, number_of
 from suppression_bench.results.frame import BITS
-from suppression_bench.results.tables import BELOW, require_probe, row_order, strength_order
+from suppression_bench.results.pivot import BELOW, row_order, strength_order
+from suppression_bench.results.tables import require_probe
 
 FEWEST = 3  # initialisations that the protocol asks of a floor
 
@@ -98,12 +99,16 @@ def render(frame: pandas.DataFrame, probe: str = "all") -> str:
 def notes(frame: pandas.DataFrame) -> list[str]:
     """What the columns mean, the floors that are missing or thin, and the cells that are not in the numbers."""
     good = any(own.strengths() for own in curves(frame).values())
-    absent = [
+    return [*(LEGEND if good else []), *_floor_notes(frame), *absent(frame)]
+
+
+def absent(frame: pandas.DataFrame) -> list[str]:
+    """A sentence for every cell that has no numbers: failed, diverged or missing, by name."""
+    return [
         f"Not in these numbers: {row.method} {row.setting or ''} {row.strength_name}={row.strength} seed={row.seed}, "
         f"{row.status}."
         for row in frame[frame["accuracy"].isna()].itertuples()
     ]
-    return [*(LEGEND if good else []), *_floor_notes(frame), *absent]
 
 
 def _floor_notes(frame: pandas.DataFrame) -> list[str]:
