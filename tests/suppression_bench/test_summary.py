@@ -87,6 +87,12 @@ def test_equal_seeds_have_no_width(tmp_path):
     assert digit["s50"] == "5.0 [5.0, 5.0]"
 
 
+def test_a_curve_that_never_falls_to_one_half_is_above_the_last_strength(tmp_path):
+    made = [cell for seed, right in enumerate((60, 70, 80)) for cell in cells({0: 90, 5: right}, seeds=(seed,))]
+    # .75 +- .31: the lower end .44 falls to one half on the way, the upper one never does.
+    assert rows(tmp_path, made)["simclr", "digit"]["s50"] == "> 5 [4.5, > 5]"
+
+
 def test_a_supervised_ceiling_is_resampled_where_it_has_the_same_seeds(tmp_path):
     def ours(name, supervised):
         made = [cell for seed in (0, 1, 2) for cell in cells({5: 50}, seeds=(seed,))]
