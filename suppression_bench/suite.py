@@ -69,7 +69,9 @@ def _cells_of(variant: Variant, short: str, request: Request) -> tuple[list[Cell
 
 
 def _cells(variant: Variant, short, cell, number, request) -> tuple[list[Cell], list[str]]:
-    suite, what, own = variant.content, f"{variant.what}, {number}", f"{variant.cells_in}, {number}"
+    what, own = f"{variant.what}, {number}", f"{variant.cells_in}, {number}"
+    # A cell on other data than the suite's names them whole: options of two datasets would not go together.
+    suite = {**variant.content, **{key: cell[key] for key in ("data", "strength", "recipe") if key in cell}}
     grid = {key: values if isinstance(values, list) else [values] for key, values in cell.get("grid", {}).items()}
     seeds = cell.get("seeds") or (list(range(request.seeds)) if request.seeds else suite.get("seeds") or [0])
     found, faults = [], [f"{own}: the grid of {key} is empty" for key, values in grid.items() if not values]

@@ -17,7 +17,15 @@ SUITE_KEYS = {
     "tiers": dict,
 }
 TIER_KEYS = {key: SUITE_KEYS[key] for key in ("title", "data", "recipe", "set", "seeds", "cells")}
-CELL_KEYS = {"method": str, "grid": dict, "set": dict, "seeds": list}
+CELL_KEYS = {
+    "method": str,
+    "grid": dict,
+    "set": dict,
+    "seeds": list,
+    "data": dict,
+    "strength": str,
+    "recipe": str,
+}
 NEEDED = ("data", "recipe", "cells")  # by every tier, from the tier itself or from the common part
 
 
