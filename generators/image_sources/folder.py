@@ -64,7 +64,11 @@ class Folder(ImageSource):
     def pending(cls, place: str) -> str:
         """Whether the first pass over the pictures is still to come."""
         listing = first_pass.Listing(*_listed(Path(place)))
-        return "" if first_pass.is_known(listing) else f"all {len(listing.files)} pictures of {place} would be checked first"
+        return (
+            ""
+            if first_pass.is_known(listing)
+            else f"all {len(listing.files)} pictures of {place} would be checked first"
+        )
 
     def picture(self, part: str, index: int, side: int) -> np.ndarray:
         """Picture `index` of a part, upright, as RGB, resized by Pillow's antialiased bilinear filter.
