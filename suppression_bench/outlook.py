@@ -52,10 +52,8 @@ def _data_lines(found: list[Cell], estimator: Estimator) -> list[str]:
         if isinstance(place, str):
             lines.append(f"data: {cell.spec['data']['dataset']}: {place}")
             continue
-        options = {key: value for key, value in place.facts["options"].items() if value is not None}
-        shown = " ".join(
-            f"{key}={'+'.join(map(str, value)) if isinstance(value, list) else value}" for key, value in options.items()
-        )
+        options = place.facts["options"].items()
+        shown = " ".join(f"{key}={show(value)}" for key, value in options if value is not None)
         name = f"{place.facts['dataset']} {shown} ({sum(place.counts.values())} samples)"
         if place.is_there:
             lines.append(f"data: {name}: there")
