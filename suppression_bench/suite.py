@@ -37,7 +37,7 @@ def cells_of_suite(name: str, request: Request) -> list[Cell]:
     cells: list[Cell] = []
     for variant in found:
         wanted = variant.tier == chosen
-        made, more = _cells_of(variant, short, request if wanted else Request())
+        made, more = cells_of_tier(variant, short, request if wanted else Request())
         cells += made if wanted else []
         faults += more
     if faults:
@@ -55,7 +55,14 @@ def folder_name(name: str, tier: str | None) -> str:
     return short if tier is None or tier == suite.get("tier") else f"{short}-{tier}"
 
 
-def _cells_of(variant: Variant, short: str, request: Request) -> tuple[list[Cell], list[str]]:
+def cells_of_tier(variant: Variant, short: str, request: Request) -> tuple[list[Cell], list[str]]:
+    """The cells of one tier, --only not yet applied, and every fault.
+
+    Arguments:
+        variant: the tier.
+        short: the suite's name, which goes into each cell.
+        request: what the command line adds.
+    """
     found, faults = [], []
     for position, cell in enumerate(variant.content.get("cells", [])):
         number = f"cell {position + 1}"
