@@ -63,9 +63,8 @@ def test_a_tier_extends_data_and_set_and_replaces_the_rest(write):
 
 
 def test_the_tier_is_no_part_of_a_cell(write):
-    own = (
-        {key: value for key, value in FLAT.items()} | TIERED["tiers"]["quick"] | {"data": {**FLAT["data"], "train": 60}}
-    )
+    data = {**FLAT["data"], "train": 60}
+    own = {**FLAT, **TIERED["tiers"]["quick"], "data": data}
     own["set"] = {"loss.temperature": 0.3, "train.steps": 2}
     assert [cell.identity for cell in cells(write(own))] == [cell.identity for cell in cells(write(TIERED), "quick")]
 
