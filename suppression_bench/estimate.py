@@ -40,8 +40,8 @@ class Estimator:
         measure: the seconds of a cell from (cell, facts, counts, device); a test may hand in another.
     """
 
-    def __init__(self, out: Path, device: torch.device, threads: int, measure: Callable = stand_in.seconds):
-        self.out, self.device, self.threads, self.measure = out, device, threads, measure
+    def __init__(self, out: Path, device: torch.device, threads: int, measure: Callable | None = None):
+        self.out, self.device, self.threads, self.measure = out, device, threads, measure or stand_in.seconds
         self.name = provenance.environment(device)["device"]
         self.records: dict[Path, dict] = {}
         self.finished: set[str] = set()

@@ -45,7 +45,7 @@ def finished(folder) -> dict:
 
 
 def test_a_tier_runs_in_a_folder_of_its_own(suite, capsys):
-    assert bench("run", "suite.yaml", "--tier", "quick", "--workers", 1) == 0
+    assert bench("run", "suite.yaml", "--tier", "quick", "--workers", 1, "--threads", 1) == 0
     assert len(finished(suite / "runs" / "suite-quick")) == 1 and not (suite / "runs" / "suite").exists()
     assert bench("run", "suite.yaml", "--tier", "quik") == 2
     assert "did you mean 'quick'" in capsys.readouterr().err
@@ -64,7 +64,7 @@ def test_a_dry_run_says_all_and_writes_nothing(suite, capsys, monkeypatch):
     assert "about 6 min, 3 min with 2 at once" in said and "budget: 4 of 6 cells would fit into 2 min" in said
     assert sorted(suite.rglob("*")) == before
     # With the untrained cells done, they are known to be; the others are still to be measured.
-    assert bench("run", "suite.yaml", "--only", "method=untrained", "--workers", 1, "--out", "out") == 0
+    assert bench("run", "suite.yaml", "--only", "method=untrained", "--workers", 1, "--threads", 1, "--out", "out") == 0
     before = sorted(suite.rglob("*"))
     capsys.readouterr()
     assert bench("run", "suite.yaml", "--dry-run", "--out", "out") == 0
@@ -77,11 +77,14 @@ def test_a_budget_leaves_whole_cells_and_the_next_run_goes_on(suite, capsys, mon
     # By these estimates untrained cells fit into an hour and trained ones do not.
     hours = {"untrained": 1.0, "simclr": 7200.0}
     monkeypatch.setattr(stand_in, "seconds", lambda cell, *rest: hours[cell.spec["method"]["name"]])
-    command = ("run", "suite.yaml", "--budget", "1h", "--workers", 1, "--out", "out")
+    command = ("run", "suite.yaml", "--budget", "1h", "--workers", 1, "--threads", 1, "--out", "out")
     assert bench(*command) == 0
     said = capsys.readouterr().out
     assert "not run: simclr bits=2 seed=0 (about 2.0 h)" in said
-    assert "2 of 6 cells did not fit into 1h; to go on: bench run suite.yaml --budget 1h --workers 1 --out out" in said
+    assert (
+        "2 of 6 cells did not fit into 1h; to go on: bench run suite.yaml --budget 1h --workers 1 --threads 1 --out out"
+        in said
+    )
     first = finished(suite / "out")
     assert len(first) == 4 and "missing" in (suite / "out" / "table.md").read_text()
     assert len(json.loads((suite / "out" / "cells.json").read_text())) == 6
@@ -100,7 +103,7 @@ def test_a_budget_that_is_no_duration(suite, capsys):
 
 def test_a_folder_of_another_suite_is_named(suite, capsys):
     (suite / "other.yaml").write_text(SUITE)
-    only = ("--only", "method=untrained", "seed=0", "bits=0", "--workers", 1, "--out", "out")
+    only = ("--only", "method=untrained", "seed=0", "bits=0", "--workers", 1, "--threads", 1, "--out", "out")
     assert bench("run", "suite.yaml", *only) == 0
     assert "holds other cells" not in capsys.readouterr().out
     assert bench("run", "other.yaml", *only) == 0
@@ -109,8 +112,8 @@ def test_a_folder_of_another_suite_is_named(suite, capsys):
 
 def test_a_killed_suite_ends_with_the_table_of_an_undisturbed_run(suite):
     """Finished cells are not run again, and nothing in the table tells that the run was killed."""
-    flags = ["run", "suite.yaml", "--threads", "1", "--set", "epochs=40", "checkpoint_seconds=0.05", "--out"]
-    command = [sys.executable, "-m", "suppression_bench.cli", *flags, "killed", "--workers", "2"]
+    flags = ["run", "suite.yaml", "--set", "epochs=40", "checkpoint_seconds=0.05", "--out"]
+    command = [sys.executable, "-m", "suppression_bench.cli", *flags, "killed", "--workers", "2", "--threads", "1"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + 120
     while not list(suite.rglob("killed/**/checkpoint-*.pt")) and time.monotonic() < deadline:
@@ -120,9 +123,9 @@ def test_a_killed_suite_ends_with_the_table_of_an_undisturbed_run(suite):
     before = finished(suite / "killed")
     assert 1 <= len(before) < 6, "the kill came too early or too late to prove anything"
     assert not (suite / "killed" / "table.md").exists()
-    assert bench(*flags, "killed", "--workers", 1) == 0
+    assert bench(*flags, "killed", "--workers", 1, "--threads", 1) == 0
     after = finished(suite / "killed")
     assert len(after) == 6 and {path: after[path] for path in before} == before
-    assert bench(*flags, "whole", "--workers", 1) == 0
+    assert bench(*flags, "whole", "--workers", 1, "--threads", 1) == 0
     for name in ("table.md", "table.csv", "cells.json"):
         assert (suite / "killed" / name).read_bytes() == (suite / "whole" / name).read_bytes(), name
