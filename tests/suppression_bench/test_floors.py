@@ -13,8 +13,8 @@ from generators import catalog
 FLOORS = {
     7: ["cli", "commands/*"],
     6: ["runner", "stand_in", "estimate", "outlook", "results/frame", "results/published", "results/pivot",
-        "results/html_tables", "results/tables", "results/metric_tables", "results/summary", "results/figures",
-        "results/label_sheet", "speed"],
+        "results/html_tables", "results/tables", "results/metric_tables", "results/curves", "results/summary",
+        "results/figures", "results/reproduce", "results/report", "results/label_sheet", "speed"],
     5: ["budget", "settings", "spec", "suite", "tiers", "cell", "conformance/*", "trained"],
     4: ["training/loop", "methods/*", "evaluation/lbfgs", "evaluation/probe", "evaluation/online_probe",
         "evaluation/features", "evaluation/measure", "evaluation/unit_features", "evaluation/metrics",
