@@ -22,6 +22,13 @@ EMBEDDED = {
     "generalized": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
     "generalized-imagenet": {"dataset": "digit-on-imagenet"},
     "multidigits": {"dataset": "multidigits", "train": 2048, "probe_train": 1000, "probe_test": 200},
+    "multidigits-small": {
+        "dataset": "multidigits",
+        "canvas": 56,
+        "train": 2048,
+        "probe_train": 1000,
+        "probe_test": 200,
+    },
 }
 DEFAULT = "randbit-small"
 
