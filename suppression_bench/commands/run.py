@@ -8,6 +8,8 @@ from generators import executor
 from generators.dataset import UserError
 from suppression_bench.commands._parser import Bar, Parser, pairs, set_data_root
 
+TRACED = 12  # steps of --trace
+
 
 def _parser() -> Parser:
     parser = Parser("run", "Run a suite (its data is generated where missing), or one method on a generated folder.")
@@ -23,6 +25,9 @@ def _parser() -> Parser:
                         help="keep the cells that have one of the values: temperature=0.1 bits=0,5 method=simclr")  # fmt: skip
     parser.add_argument(
         "--seeds", type=int, default=None, help="number of seeds, for cells that name none of their own"
+    )
+    parser.add_argument(
+        "--trace", action="store_true", help=f"probe at {TRACED} log-spaced training steps too (probe.trace={TRACED})"
     )
     parser.add_argument("--out", type=str, default=None, help="the run's folder (default: runs/SUITE)")
     parser.add_argument(
@@ -91,6 +96,8 @@ def _cells(flags) -> list:
     from suppression_bench import spec, suite
 
     given = pairs([text for group in flags.set or [] for text in group], "--set")
+    if flags.trace:
+        given = {"probe.trace": TRACED, **given}  # a number that --set names wins
     only = pairs(flags.only, "--only", split=True)
     if flags.suite:
         refused = [name for name in ("method", "recipe") if getattr(flags, name)]

@@ -18,7 +18,7 @@ FLOORS = {
     4: ["training/loop", "methods/*", "evaluation/lbfgs", "evaluation/probe", "evaluation/online_probe",
         "evaluation/features", "evaluation/measure", "evaluation/unit_features", "evaluation/metrics",
         "evaluation/separation", "evaluation/neighbours", "evaluation/represent", "evaluation/localize",
-        "evaluation/pictures", "training/gradient_cache", "evaluation/objective"],
+        "evaluation/pictures", "training/gradient_cache", "evaluation/objective", "evaluation/trace"],
     3: ["method", "encoder", "decoder", "encoders/*", "evaluation/suppression", "training/data", "training/epoch",
         "training/checkpoint", "training/execution", "stopwatch"],
     2: ["loss", "losses/*", "results/record", "provenance", "training/samples", "training/decoded"],
