@@ -89,7 +89,7 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
         "loss": outcome.loss if np.isfinite(outcome.loss) else None,
         "collapsed": collapsed,
     }
-    traced = {records.TRACE: trace.found() for trace in traces if trace.points}
+    traced = {records.TRACE: traces[0].found()} if traces and traces[0].points else {}
     made = _store(cell, folder, device, run_part, probes, metrics, traced)
     checkpoint.clear(folder)
     (folder / "traceback.txt").unlink(missing_ok=True)  # of an earlier try

@@ -122,7 +122,7 @@ def _cells(flags) -> list:
 
 
 def _render(out: Path) -> None:
-    from suppression_bench.results import figures, tables
+    from suppression_bench.results import drawings, tables
     from suppression_bench.results.frame import long_table
 
     frame = long_table([out])
@@ -131,9 +131,9 @@ def _render(out: Path) -> None:
     (out / "table.csv").write_text(tables.render(frame, "csv"))
     tables.write_csv(frame, out / "long.csv")
     print("\n" + text)
-    if figures.can_draw(frame):
+    written = ["table.md", "table.csv", "long.csv"]
+    for drawing in drawings.drawings([out]):
         for ending in ("png", "svg"):
-            figures.suppression_curves(frame, out / f"curves.{ending}")
-        print(f"written: {out}/table.md, table.csv, long.csv, curves.png, curves.svg")
-    else:
-        print(f"written: {out}/table.md, table.csv, long.csv")
+            drawing.draw(out / f"{drawing.name}.{ending}")
+            written.append(f"{drawing.name}.{ending}")
+    print(f"written: {out}/{', '.join(written)}")
