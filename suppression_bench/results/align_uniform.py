@@ -8,6 +8,7 @@ from generators.dataset import UserError
 from suppression_bench.results import style
 from suppression_bench.results.figures import chosen_probe
 from suppression_bench.results.frame import BITS, GROUP
+from suppression_bench.results.labelling import label_points
 from suppression_bench.results.measured import over_seeds
 from suppression_bench.results.tables import strength_order
 
@@ -46,6 +47,8 @@ def align_uniform(found: pandas.DataFrame, path: Path, probe: str | None = None)
     )
     columns = min(COLUMNS, len(groups))
     with style.canvas(path, -(-len(groups) // columns), columns, (5.2, 4.2)) as (figure, axes):
+        for position, title in enumerate(titles):
+            axes.flat[0].plot([], [], linestyle="none", label=f"{position + 1}  {title}")
         for axis, (key, points) in zip(axes.flat, groups, strict=False):
             shown = _panel(axis, points, titles)
             axis.set_title(style.heading(key[:-1], key[-1]))
@@ -54,7 +57,11 @@ def align_uniform(found: pandas.DataFrame, path: Path, probe: str | None = None)
         for axis in axes.flat[len(groups) :]:
             axis.set_visible(False)
         several = max(points["n"].max() for _, points in groups) > 1
-        style.legend(figure, style.note("points", "bars", several))
+        style.legend(figure, style.note("points", "bars", several), length=0)
+        for axis, (_, points) in zip(axes.flat, groups, strict=False):
+            places = list(zip(points["alignment"], points["uniformity"], strict=True))
+            numbers = [str(titles.index(title) + 1) for title in points["title"]]
+            label_points(axis, places, numbers, ["black"] * len(numbers))
 
 
 def _groups(found: pandas.DataFrame) -> list[tuple]:
@@ -72,6 +79,7 @@ def _groups(found: pandas.DataFrame) -> list[tuple]:
 
 def _panel(axis, points: pandas.DataFrame, titles: list[str]):
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     bounds = plt.Normalize(points["accuracy"].min(), points["accuracy"].max())
     x, y = points["alignment"], points["uniformity"]
@@ -79,17 +87,12 @@ def _panel(axis, points: pandas.DataFrame, titles: list[str]):
         bars = [style.spread(points, f"{name}_sd") for name in ("alignment", "uniformity")]
         axis.errorbar(x, y, xerr=bars[0], yerr=bars[1], fmt="none", ecolor=style.GREY, elinewidth=0.8, zorder=1)
     shown = axis.scatter(x, y, c=points["accuracy"], cmap=MAP, norm=bounds, s=45, edgecolors="black", linewidths=0.6)
-    for row in points.itertuples():
-        number = titles.index(row.title) + 1
-        axis.annotate(
-            str(number),
-            (row.alignment, row.uniformity),
-            xytext=(4, 4),
-            textcoords="offset points",
-            fontsize=style.SMALL,
-        )
-        axis.plot([], [], linestyle="none", marker=f"${number}$", color="black", markersize=8, label=row.title)
-    axis.set_xlabel("alignment (0: both views at one place)")
+    if x.min() > 0:  # what is well aligned lies close together, and differs by factors
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if x.max() < 100 * x.min() else (1,)))
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_xlabel("alignment (lower: the two views lie closer)")
     axis.set_ylabel("uniformity (higher: more evenly spread)")
     axis.margins(0.1)
     return shown

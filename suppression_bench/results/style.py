@@ -63,8 +63,14 @@ def canvas(path: Path, rows: int, columns: int, panel: tuple[float, float], **mo
             plt.close(figure)
 
 
-def legend(figure, note: str = "") -> None:
-    """One legend for all panels, below them, with room of its own; `note` (what lines and bands mean) is its title."""
+def legend(figure, note: str = "", length: float = 3.2) -> None:
+    """One legend for all panels, below them, with room of its own.
+
+    Arguments:
+        figure: with all that the legend lists.
+        note: what lines and bands mean; the legend's title.
+        length: of the drawn samples in ems, 0 for texts alone.
+    """
     found = {}
     for axis in figure.axes:
         handles, labels = axis.get_legend_handles_labels()
@@ -78,7 +84,7 @@ def legend(figure, note: str = "") -> None:
     figure.set_size_inches(width, height + LINE * lines + 0.1)
     figure.legend(
         found.values(), found.keys(), loc="outside lower center", ncols=columns, frameon=False, title=note or None,
-        handlelength=3.2, columnspacing=1.2,
+        handlelength=length, columnspacing=1.2,
     )  # fmt: skip
 
 

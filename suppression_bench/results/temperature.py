@@ -47,8 +47,8 @@ def temperature(found: pandas.DataFrame, path: Path, probe: str | None = None) -
             for axis, (name, feature) in zip(row, own, strict=False):
                 _panel(axis, *(part[part["feature"] == feature] for part in (lines, floors)), name, titles)
                 axis.set_ylabel(NAMES[name] + (f", {probe} probe" if name == "accuracy" else ""))
-                about = "" if name == "uniformity" else f"{feature} "
-                axis.set_title(f"{about}({style.heading(key[:-1], key[-1])})", fontsize=style.SMALL)
+                about = style.heading(key[:-1], key[-1])
+                axis.set_title(about if name == "uniformity" else f"{feature} ({about})", fontsize=style.SMALL)
             for axis in row[len(own) :]:
                 axis.set_visible(False)
         several = max(lines["n"].max() for _, lines, _ in groups) > 1

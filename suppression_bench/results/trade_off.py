@@ -8,11 +8,11 @@ from generators.dataset import UserError
 from suppression_bench.results import style
 from suppression_bench.results.figures import chosen_probe, methods
 from suppression_bench.results.frame import BITS, GROUP, summarise
+from suppression_bench.results.labelling import label_points
 from suppression_bench.results.tables import strength_order
 
 NEEDS = "a method with results at two strengths or more on a dataset with two probed features beside bits"
 SUPERVISED = "supervised"
-OFFSETS = [(5, 5), (5, -11), (-13, 5), (-13, -11)]  # of the strengths' labels, in points: neighbours get different ones
 
 
 def can_draw(frame: pandas.DataFrame) -> bool:
@@ -43,14 +43,18 @@ def trade_off(frame: pandas.DataFrame, path: Path, probe: str | None = None) -> 
         raise UserError(f"bench plot: no trade-off by the probe {probe!r}; it needs {NEEDS}")
     titles = methods(pandas.concat([points for _, _, points in groups]))
     with style.canvas(path, 1, len(groups), (5.4, 4.6)) as (figure, axes):
+        labels = []
         for axis, (key, names, points) in zip(axes.flat, groups, strict=True):
-            _panel(axis, points, titles)
+            labels.append(_panel(axis, points, titles))
             axis.set_xlabel(f"test accuracy of {names[0]}, {probe} probe")
             axis.set_ylabel(f"test accuracy of {names[1]}, {probe} probe")
-            axis.set_title(f"{style.heading(key)}: numbers at the points are {key[3]}")
+            axis.set_title(style.heading(key))
             axis.margins(0.12)
         several = any((points["n"] > 1).any() for _, _, points in groups)
-        style.legend(figure, style.note("points", "bars", several))
+        names = ", ".join(dict.fromkeys(key[3] for key, _, _ in groups))
+        style.legend(figure, style.note("points", "bars", several) + f"\nnumbers at the points: {names}")
+        for axis, found in zip(axes.flat, labels, strict=True):
+            label_points(axis, **found)
 
 
 def _points(found: pandas.DataFrame) -> pandas.DataFrame:
@@ -78,7 +82,9 @@ def _groups(points: pandas.DataFrame) -> list[tuple]:
     return groups
 
 
-def _panel(axis, points: pandas.DataFrame, titles: list[tuple[str, str]]) -> None:
+def _panel(axis, points: pandas.DataFrame, titles: list[tuple[str, str]]) -> dict:
+    # Draws all but the strengths, and answers with what `label_points` needs for them.
+    labels = {"places": [], "texts": [], "colours": [], "lines": []}
     for position, (method, setting) in enumerate(titles):
         own = points[(points["method"] == method) & (points["setting"] == setting)]
         if len(own):
@@ -87,11 +93,11 @@ def _panel(axis, points: pandas.DataFrame, titles: list[tuple[str, str]]) -> Non
             if method == SUPERVISED:
                 look |= {"linestyle": "none", "marker": "*", "markersize": 11}
             _mark(axis, own, f"{method} {setting}".strip(), look)
-            for _, row in own.iterrows():
-                axis.annotate(
-                    str(row["strength"]), (row["mean_x"], row["mean_y"]), xytext=OFFSETS[position % len(OFFSETS)],
-                    textcoords="offset points", fontsize=style.SMALL, color=look["color"],
-                )  # fmt: skip
+            path = list(zip(own["mean_x"], own["mean_y"], strict=True))
+            labels["places"] += path
+            labels["texts"] += map(str, own["strength"])
+            labels["colours"] += [look["color"]] * len(own)
+            labels["lines"] += [] if method == SUPERVISED else [path]
     floors = points[points["method"] == "untrained"]
     for marker, (setting, floor) in zip("X*P", floors.groupby("setting", sort=True), strict=False):
         look = {"color": style.GREY, "linestyle": "none", "marker": marker, "markersize": 8}
@@ -99,6 +105,7 @@ def _panel(axis, points: pandas.DataFrame, titles: list[tuple[str, str]]) -> Non
     chance = points.iloc[0]
     axis.axvline(chance["chance_x"], color=style.GREY, linestyle=":", linewidth=1.2, label="chance")
     axis.axhline(chance["chance_y"], color=style.GREY, linestyle=":", linewidth=1.2)
+    return labels
 
 
 def _mark(axis, own: pandas.DataFrame, label: str, look: dict) -> None:

@@ -14,7 +14,7 @@ FLOORS = {
     7: ["cli", "commands/*"],
     6: ["runner", "results/frame", "results/tables", "results/metric_tables", "results/summary", "results/figures",
         "results/label_sheet", "results/style", "results/trade_off", "results/measured", "results/temperature",
-        "results/align_uniform", "results/learning", "results/drawings", "speed"],
+        "results/align_uniform", "results/learning", "results/drawings", "results/labelling", "speed"],
     5: ["settings", "spec", "suite", "cell", "conformance/*", "trained"],
     4: ["training/loop", "methods/*", "evaluation/lbfgs", "evaluation/probe", "evaluation/online_probe",
         "evaluation/features", "evaluation/measure", "evaluation/unit_features", "evaluation/metrics",
