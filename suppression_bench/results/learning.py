@@ -95,6 +95,7 @@ def _panel(axis, part: pandas.DataFrame, features: list[str]) -> None:
         if own["chance"].notna().any():
             axis.axhline(own["chance"].iloc[0], color=look["color"], linestyle=":", linewidth=1.2)
     axis.set_xscale("log")
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_xlabel("training step")
     axis.set_ylim(-0.02, 1.03)
     axis.tick_params(labelleft=True)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import numbers
 from functools import lru_cache
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def _title(row) -> str:
 
 def strength_order(strength):
     """Numbers by size, texts behind them."""
-    return (0, float(strength)) if isinstance(strength, (int, float)) else (1, str(strength))
+    return (0, float(strength)) if isinstance(strength, numbers.Real) else (1, str(strength))  # pandas' own ints too
 
 
 def _column_order(key):
