@@ -25,7 +25,7 @@ def trace_steps(steps: int, count: int) -> list[int]:
     """At most `count` steps from 1 to the last, evenly spaced on a log axis; close ones fall together at the start.
 
     >>> trace_steps(600, 12)
-    [1, 2, 3, 6, 10, 18, 33, 59, 105, 187, 335, 600]
+    [1, 2, 3, 6, 10, 18, 33, 59, 105, 188, 335, 600]
     >>> trace_steps(3, 12), trace_steps(600, 1)
     ([1, 2, 3], [600])
     """

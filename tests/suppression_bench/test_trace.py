@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import torch._dynamo.testing
 from small_cells import CPU, built, make_cell, run
 from torch import nn
 
@@ -156,3 +157,13 @@ def test_a_look_leaves_compilation_and_kernels_as_they_were(randbit):
     with execution.deterministic_kernels(True), execution.interrupted(method):
         assert method.encoder._compiled_call_impl is None and not torch.are_deterministic_algorithms_enabled()
     assert method.encoder._compiled_call_impl is marker
+
+
+def test_an_encoder_is_compiled_once_whoever_looks(randbit, tmp_path, monkeypatch):
+    counter, original = torch._dynamo.testing.CompileCounter(), torch.compile
+    monkeypatch.setattr(torch, "compile", lambda call, **options: original(call, backend=counter, dynamic=False))
+    settings = {**SETTINGS, "train__compile": "default", "train__deterministic": True}
+    for name, count in (("plain", 0), ("traced", 4)):
+        run("simclr", randbit, tmp_path / name, **settings, probe__trace=count)
+    assert weights(tmp_path / "plain") == weights(tmp_path / "traced")
+    assert counter.frame_count == 1  # for training; a look meets the encoder as it is
