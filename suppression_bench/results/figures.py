@@ -98,20 +98,25 @@ def _panel(axis, part: pandas.DataFrame, titles: list[tuple[str, str]], places: 
         line = part[(part["method"] == method) & (part["setting"] == setting)]
         if len(line):
             look = style.look(position)
-            x, mean = line["x"], line["mean"]
-            axis.plot(x, mean, label=f"{method} {setting}".strip(), **look)
-            if line["n"].max() > 1:
-                spread = style.spread(line, "deviation")
-                axis.fill_between(x, mean - spread, mean + spread, color=look["color"], alpha=0.15, linewidth=0)
+            axis.plot(line["x"], line["mean"], label=f"{method} {setting}".strip(), **look)
+            _band(axis, line, look["color"])
     floors = part[part["method"] == "untrained"]
     for marker, (setting, floor) in zip("*x+1234", floors.groupby("setting", sort=True), strict=False):
-        low, high = (floor["mean"] + sign * style.spread(floor, "deviation") for sign in (-1, 1))
-        axis.fill_between(floor["x"], low, high, color=style.GREY, alpha=0.15, linewidth=0)
+        _band(axis, floor, style.GREY)
         label = f"untrained {setting}".strip() + f" (mean of {int(floor['n'].min())})"
         look = dict(color=style.GREY, linestyle="--", linewidth=1.4, marker=marker, markersize=6)
         axis.plot(floor["x"], floor["mean"], label=label, **look)
     axis.axhline(chance, color=style.GREY, linestyle=":", linewidth=1.2, label="chance")
     axis.set_ylim(-0.02, 1.03)
+
+
+def _band(axis, line: pandas.DataFrame, colour: str) -> None:
+    # The spread over seeds, where there are several; at a single strength a band has no width.
+    mean, spread = line["mean"], style.spread(line, "deviation")
+    if line["n"].max() > 1 and len(line) > 1:
+        axis.fill_between(line["x"], mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+    elif line["n"].max() > 1:
+        axis.errorbar(line["x"], mean, yerr=spread, fmt="none", ecolor=colour, elinewidth=1, capsize=3)
 
 
 def _batches(frame: pandas.DataFrame, key: tuple) -> list[int]:

@@ -4,6 +4,7 @@ import hashlib
 import math
 import statistics
 
+import matplotlib.collections
 import matplotlib.figure
 import matplotlib.text
 import pytest
@@ -334,3 +335,14 @@ def test_records_that_allow_nothing_are_answered_in_a_sentence(tmp_path, capsys)
     assert main(["plot", runs]) == 2 and "nothing can be drawn" in capsys.readouterr().err
     for kind in drawings.KINDS:
         assert main(["plot", runs, "--kind", kind]) == 2 and "need" in capsys.readouterr().err, kind
+
+
+def test_a_single_strength_shows_its_spread_as_a_bar(tmp_path, saved):
+    made = [make_record([probe_entry(50)], bits=b, seed=s) for b in (0, 8) for s in (0, 1)]
+    made += [make_record([probe_entry(60 + 10 * s)], "byol", bits=8, seed=s) for s in (0, 1)]
+    figures.suppression_curves(long_table([write_records(tmp_path, made)]), tmp_path / "x.png")
+    [axis] = saved[0].axes
+    [bar] = axis.containers
+    [[low, high]] = bar[2][0].get_segments()
+    assert high[1] - low[1] == pytest.approx(2 * statistics.stdev([0.6, 0.7])) and low[0] == 8
+    assert len([area for area in axis.collections if isinstance(area, matplotlib.collections.PolyCollection)]) == 1
