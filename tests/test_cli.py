@@ -129,7 +129,8 @@ def test_one_cell_from_data_to_table(randbit, tmp_path, capsys):
     assert {probe["feature"] for probe in record["probes"]} == {"digit", "bit00", "bit01"}
     assert all(probe["n"] == 100 and probe["train_n"] == 300 for probe in record["probes"])
     capsys.readouterr()
-    for form, mark in (("markdown", "| simclr"), ("csv", "method,"), ("latex", r"\toprule"), ("json", '"accuracy"')):
+    for form, mark in (("markdown", "| simclr"), ("csv", "method,"), ("latex", r"\toprule"), ("json", '"accuracy"'),
+                       ("html", "<table")):  # fmt: skip
         assert bench("table", out, "--format", form) == 0
         assert mark in capsys.readouterr().out
     for wrong in (["--probe", "sgd"], ["--long", "--format", "latex"]):

@@ -22,12 +22,13 @@ class MultiDigits(Dataset):
     test digits for `probe-test`.
 
     Arguments:
-        count: number of 28-pixel digits per canvas (default 2, unless sizes are given).
+        count: number of digits of one size per canvas (default 2, unless sizes are given).
         sizes: one digit of each of these sides in pixels, e.g. 20 80 (instead of count).
-        placement: random (anywhere) or grid (28-pixel cells, no two digits in one cell; needs count).
+        placement: random (anywhere) or grid (cells of a digit's size, no two digits in one cell; needs count).
         distinct: what never occurs twice on a `pretrain` canvas: none (digits are drawn with repetition), instances (of
             the source) or classes.
         canvas: side of the square canvas in pixels.
+        digit_size: side in pixels of the digits that `count` counts.
         train: number of `pretrain` samples.
         probe_train: samples of each probe's train split (default: each train digit of the source once).
         probe_test: samples of each probe's test split (default: each test digit of the source once).
@@ -38,7 +39,7 @@ class MultiDigits(Dataset):
     """
 
     version = 1
-    later_options = ("distinct",)
+    later_options = ("distinct", "digit_size")
     targets = ["digits"]
     recipe = "multidigits"
 
@@ -50,17 +51,25 @@ class MultiDigits(Dataset):
         placement: Literal["random", "grid"] = "random",
         distinct: Literal["none", "instances", "classes"] = "none",
         canvas: int = 112,
+        digit_size: int = sources.DIGIT_SIDE,
         train: int = 60_000,
         probe_train: int | None = None,
         probe_test: int | None = None,
         digit_source: str = "optdigits",
     ):
         count = 2 if count is None and not sizes else count
-        _check(count, sizes, placement, canvas, dict(train=train, probe_train=probe_train, probe_test=probe_test))
-        self.canvas, self.placement, self.distinct = canvas, placement, distinct
+        _check(
+            count,
+            sizes,
+            placement,
+            canvas,
+            digit_size,
+            dict(train=train, probe_train=probe_train, probe_test=probe_test),
+        )
+        self.canvas, self.placement, self.distinct, self.digit_size = canvas, placement, distinct, digit_size
         self.settled = {"count": count}
         self.strength = "sizes" if sizes else "count"
-        self.sizes = list(sizes) if sizes else [sources.DIGIT_SIDE] * count
+        self.sizes = list(sizes) if sizes else [digit_size] * count
         self.digits = sources.digits(digit_source)
         most = {"instances": self.digits.count("train"), "classes": sources.DIGIT_CLASSES}.get(
             distinct, len(self.sizes)
@@ -75,7 +84,7 @@ class MultiDigits(Dataset):
         self.picture_shape = (canvas, canvas, 1)
         digit = Feature(classes=sources.DIGIT_CLASSES)
         # Probed features: "digit" where all digits have one size by construction, else one feature per size.
-        self.probe_sizes = {f"digit_{side}": side for side in sizes} if sizes else {"digit": sources.DIGIT_SIDE}
+        self.probe_sizes = {f"digit_{side}": side for side in sizes} if sizes else {"digit": digit_size}
         self.features = {"digits": Feature(sources.DIGIT_CLASSES, many=True), **dict.fromkeys(self.probe_sizes, digit)}
         self.splits, self.probes, self._split_size = {"pretrain": train}, {}, {}
         for feature, side in self.probe_sizes.items():
@@ -123,9 +132,9 @@ class MultiDigits(Dataset):
 
     def _places(self, stream, sides) -> tuple[list[int], list[int]]:
         if self.placement == "grid":
-            across = self.canvas // sources.DIGIT_SIDE
+            across = self.canvas // self.digit_size
             cells = permutation(stream.words(PLACE, across * across))[: len(sides)]
-            return (cells // across * sources.DIGIT_SIDE).tolist(), (cells % across * sources.DIGIT_SIDE).tolist()
+            return (cells // across * self.digit_size).tolist(), (cells % across * self.digit_size).tolist()
         room = tuple(self.canvas - side + 1 for side in sides for _ in range(2))
         places = stream.below(PLACE, room, len(room)).tolist()
         return places[0::2], places[1::2]
@@ -141,25 +150,27 @@ class MultiDigits(Dataset):
         return canvas[:, :, None]
 
 
-def _check(count, sizes, placement, canvas, numbers) -> None:
+def _check(count, sizes, placement, canvas, digit_size, numbers) -> None:
     faults = []
     if count is not None and sizes:
         faults.append("count and sizes exclude each other: give --count N or --sizes S S ...")
     if not sources.DIGIT_SIDE <= canvas <= 1024:
         faults.append(f"--canvas {canvas}: from {sources.DIGIT_SIDE} to 1024 pixels")
+    if sizes and digit_size != sources.DIGIT_SIDE:
+        faults.append(f"--digit-size {digit_size} goes with --count; --sizes names each digit's own size")
+    elif not 4 <= digit_size <= canvas:
+        faults.append(f"--digit-size {digit_size}: a digit has 4 to {canvas} pixels here")
+    elif placement == "grid" and not sizes and count > (cells := (canvas // digit_size) ** 2):
+        faults.append(
+            f"--count {count} --placement grid: a canvas of {canvas} pixels has {cells} cells of {digit_size} pixels"
+        )
     if count is not None and not 1 <= count <= 1024:
         faults.append(f"--count {count}: from 1 to 1024 digits")
     faults += [
         f"--sizes {side}: a digit has 4 to {canvas} pixels here" for side in sizes or [] if not 4 <= side <= canvas
     ]
-    if placement == "grid":
-        cells = (canvas // sources.DIGIT_SIDE) ** 2
-        if sizes:
-            faults.append("--placement grid has 28-pixel cells: it goes with --count, not with --sizes")
-        elif count > cells:
-            faults.append(
-                f"--count {count} --placement grid: a canvas of {canvas} pixels has {cells} cells of 28 pixels"
-            )
+    if placement == "grid" and sizes:
+        faults.append("--placement grid has cells of one size: it goes with --count, not with --sizes")
     for name, number in numbers.items():
         if number is not None and number < 1:
             faults.append(f"--{name.replace('_', '-')} {number}: at least 1")

@@ -10,7 +10,7 @@ from suppression_bench.results.figures import chosen_probe
 from suppression_bench.results.frame import BITS, GROUP
 from suppression_bench.results.labelling import label_points
 from suppression_bench.results.measured import over_seeds
-from suppression_bench.results.tables import strength_order
+from suppression_bench.results.pivot import strength_order
 
 NEEDS = "records with alignment and uniformity of two methods or more (probe.metric_samples above 0)"
 COLUMNS = 2  # panels side by side at the most

@@ -138,19 +138,20 @@ def _rows(record: dict) -> list[dict]:
 def summarise(frame: pandas.DataFrame) -> pandas.DataFrame:
     """Mean, SD (ddof 1) and n over seeds of every method, setting, strength, probe, layer and feature.
 
-    The bits become one feature, their mean. `floor` is the mean of the untrained encoder at the same strength by the
-    same probe, and `below` says that the mean lies under it.
+    The bits become one feature, their mean; a seed that several folders have under one setting (the same cell of two
+    suites) counts once, as the mean of its records. `values` holds the seeds' own accuracies. `floor` is the mean of
+    the untrained encoder at the same strength by the same probe, and `below` says that the mean lies under it.
     """
     good = frame[frame["accuracy"].notna()].copy()
     good["feature"] = good["feature"].map(lambda name: BITS if records.is_bit(name) else name)
     keys = [*GROUP, "strength", "encoder", "method", "setting", "probe", "layer", "feature"]
     good["setting"] = good["setting"].fillna("")
-    per_seed = good.groupby([*keys, "seed", "id"], dropna=False, sort=False).agg(
+    per_seed = good.groupby([*keys, "seed"], dropna=False, sort=False).agg(
         accuracy=("accuracy", "mean"), chance=("chance", "first"), converged=("converged", "all")
     )
     found = per_seed.groupby(keys, dropna=False, sort=False).agg(
         mean=("accuracy", "mean"), deviation=("accuracy", "std"), n=("accuracy", "size"),
-        chance=("chance", "first"), converged=("converged", "all"),
+        chance=("chance", "first"), converged=("converged", "all"), values=("accuracy", tuple),
     ).reset_index()  # fmt: skip
     place = [*GROUP, "strength", "encoder", "probe", "feature"]
     floors = found[(found["method"] == "untrained") & (found["layer"] == "encoder")]

@@ -9,7 +9,7 @@ from generators.dataset import UserError
 from suppression_bench.results import record as records
 from suppression_bench.results import style
 from suppression_bench.results.frame import BITS, GROUP, long_table
-from suppression_bench.results.tables import strength_order
+from suppression_bench.results.pivot import strength_order
 
 NEEDS = "records with a trace; run cells with `bench run ... --trace`"
 COLUMNS = 3  # panels side by side at the most

@@ -2,122 +2,82 @@
 
 import csv
 import io
-import numbers
-from functools import lru_cache
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas
 
 from generators.dataset import UserError
-from suppression_bench.results.frame import BITS, GROUP, KINDS, summarise
+from suppression_bench.results import published
+from suppression_bench.results.frame import KINDS
+from suppression_bench.results.pivot import (
+    BELOW,
+    NOT_CONVERGED,
+    PUBLISHED,
+    Cell,
+    Row,
+    Table,
+    build,
+    with_published_rows,
+)
+from suppression_bench.results.pivot import row_order as row_order  # the order of every table, here for its users
+from suppression_bench.results.pivot import strength_order as strength_order
 
-REFERENCE = Path(__file__).parent / "reference"
-BELOW = "▼"
-NOT_CONVERGED = "†"
 
-
-@lru_cache(maxsize=1)
-def reference() -> pandas.DataFrame:
-    """The published numbers, in percent."""
-    return pandas.concat(
-        [pandas.read_csv(path, dtype={"strength": object}) for path in sorted(REFERENCE.glob("*.csv"))]
-    )
-
-
-def pivot(frame: pandas.DataFrame, probe: str = "all") -> list[tuple[str, pandas.DataFrame]]:
+def pivot(frame: pandas.DataFrame, probe: str = "all", paper: bool = False) -> list[tuple[str, pandas.DataFrame]]:
     """One table per dataset: a heading, and rows by method and probe against columns by feature and strength.
 
     Values are top-1 percent, mean and SD over n seeds where n > 1; failed, diverged and missing cells say so in place.
+
+    Arguments:
+        frame: from `frame.long_table`.
+        probe: lbfgs, online, sgd or all.
+        paper: published values beside ours, with the difference, in place of rows of their own.
     """
-    found = summarise(frame)
-    if probe != "all":
-        found = found[found["probe"] == probe]
-    tables = []
-    for group, part in frame.groupby(GROUP, dropna=False, sort=False):
-        dataset, pictures, variant, name = group
-        cells: dict[tuple, dict] = {}
-        for row in found[(found[GROUP] == list(group)).all(axis=1)].itertuples():
-            cells.setdefault((_title(row), row.probe, row.layer), {})[row.feature, row.strength] = _text(row)
-        columns = sorted({key for entry in cells.values() for key in entry}, key=_column_order)
-        _mark_absent(part, cells, columns)
-        _add_published(dataset, pictures, cells, columns)
-        rows = [
-            {"method": title, "probe": kind, "layer": layer, **{_column(c, name): entry.get(c, "") for c in columns}}
-            for (title, kind, layer), entry in sorted(cells.items(), key=lambda item: row_order(item[0]))
-        ]
-        over = f" over {pictures}" * bool(pictures) + f" ({variant})" * bool(variant)
-        heading = f"{dataset}{over}: linear-probe top-1 % on the test split"
-        tables.append((heading + (f", by {name}" if name else ""), pandas.DataFrame(rows)))
-    return tables
+    tables = [table if paper else with_published_rows(table) for table in build(frame, probe)]
+    sources = sources_of(tables)
+    return [(table.heading, _texts(table, paper, sources)) for table in tables]
 
 
-def _title(row) -> str:
-    return f"{row.method} {row.setting}".strip()
+def sources_of(tables: list[Table]) -> list[str]:
+    """The papers' tables that numbers come from, in the order in which they are numbered."""
+    return sorted({number.source for table in tables for number in table.numbers()})
 
 
-def strength_order(strength):
-    """Numbers by size, texts behind them."""
-    return (0, float(strength)) if isinstance(strength, numbers.Real) else (1, str(strength))  # pandas' own ints too
+def _texts(
+    table: Table, paper: bool, sources: list[str], form: Callable = str, bold: Callable = str
+) -> pandas.DataFrame:
+    lines = []
+    for row in table.rows:
+        cells = {
+            form(table.head(column)): text(row, row.cells.get(column, Cell()), paper, sources, form, bold)
+            for column in table.columns
+        }
+        lines.append({"method": form(row.title), "probe": form(row.probe), "layer": form(row.layer), **cells})
+    return pandas.DataFrame(lines)
 
 
-def _column_order(key):
-    feature, strength = key
-    return (feature == BITS, feature, strength_order(strength))
+def text(row: Row, cell: Cell, paper: bool, sources: list[str], form: Callable = str, bold: Callable = str) -> str:
+    """A cell as text.
+
+    Arguments:
+        row: where it stands.
+        cell: what it holds.
+        paper: with the published values in brackets.
+        sources: all sources of the tables, by which they are numbered.
+        form: how a format writes plain text.
+        bold: how it writes the best.
+    """
+    if row.probe.endswith(PUBLISHED):
+        return form("; ".join(f"{number.value:.1f}" for number in cell.published))
+    value = form(cell.value())
+    beside = cell.beside(sources) if paper else ""
+    words = [bold(value) if cell.best else value, form(cell.marks()), form(beside)]
+    return "; ".join(filter(None, [" ".join(filter(None, words)), form(cell.lost())]))
 
 
-def row_order(key):
-    """Methods by name, ceiling and floor last; a published row right below ours."""
-    title, kind, layer = key
-    method, own = title.split(" ")[0], kind.partition(",")[0]
-    last = {"untrained": 2, "supervised": 1}.get(method, 0)
-    return (last, method, title, KINDS.index(own) if own in KINDS else -1, own != kind, layer)
-
-
-def _column(column, name) -> str:
-    feature, strength = column
-    return f"{feature} @{strength}" if name else feature
-
-
-def _text(row) -> str:
-    spread = f" ± {100 * row.deviation:.1f} (n={row.n})" if row.n > 1 else ""
-    flags = (BELOW if row.below else "") + ("" if row.converged else NOT_CONVERGED)
-    return f"{100 * row.mean:.1f}{spread}{' ' + flags if flags else ''}"
-
-
-def _mark_absent(part: pandas.DataFrame, cells: dict, columns: list) -> None:
-    # A cell without numbers is named where its numbers would stand, in every row of its method.
-    for row in part[part["accuracy"].isna()].itertuples():
-        title = f"{row.method} {row.setting or ''}".strip()
-        own = [key for key in cells if key[0] == title] or [(title, "", "")]
-        for key in own:
-            for column in [c for c in columns if c[1] == row.strength] or [("status", row.strength)]:
-                if column not in columns:
-                    columns.append(column)
-                entry = cells.setdefault(key, {})
-                note = f"{row.status} (seed {row.seed})"
-                entry[column] = f"{entry[column]}; {note}" if column in entry else note
-
-
-def _add_published(dataset, pictures, cells: dict, columns: list) -> None:
-    # The papers' values stand under ours, for the same method, setting, probe and strengths.
-    known = reference()
-    known = known[(known["dataset"] == dataset) & (known["pictures"] == pictures)]
-    for title, kind, layer in list(cells):
-        if layer != "encoder":
-            continue
-        for source, part in known.groupby("source"):
-            mine = part[(part["method"] + " " + part["setting"] == title) & (part["probe"] == kind)]
-            values = {(row.feature, _number(row.strength)): f"{row.value:.1f}" for row in mine.itertuples()}
-            values = {column: value for column, value in values.items() if column in columns}
-            if values:
-                cells[title, f"{kind}, published", source] = values
-
-
-def _number(text):
-    return int(text) if str(text).isdigit() else text
-
-
-def render(frame: pandas.DataFrame, form: str, probe: str = "all", long: bool = False) -> str:
+def render(frame: pandas.DataFrame, form: str, probe: str = "all", long: bool = False, paper: bool = False) -> str:
     """The tables as text: markdown, csv, latex (booktabs) or json.
 
     Raises:
@@ -128,17 +88,21 @@ def render(frame: pandas.DataFrame, form: str, probe: str = "all", long: bool = 
     if long and form not in ("csv", "json"):
         raise UserError(f"the long table is csv or json, not {form}")
     if long or form == "json":
-        chosen = frame if probe == "all" else frame[frame["probe"] == probe]
-        if form == "json":
-            return chosen.to_json(orient="records", indent=1)
-        return _csv(chosen)
-    tables = pivot(frame, probe)
+        return _long(frame, form, probe, paper)
     if form == "csv":
-        return "\n".join(_csv(table) for _, table in tables)
+        return "\n".join(_csv(table) for _, table in pivot(frame, probe, paper))
+    tables = [table if paper else with_published_rows(table) for table in build(frame, probe)]
+    sources = sources_of(tables)
+    notes = legend(frame, tables, paper)
     if form == "latex":
-        return "% needs \\usepackage{booktabs}\n" + "\n\n".join(_latex(heading, table) for heading, table in tables)
-    texts = [f"**{heading}**\n\n{table.to_markdown(index=False, disable_numparse=True)}\n" for heading, table in tables]
-    return "\n".join(texts) + "\n" + legend(frame, texts)
+        texts = [_latex(table, _texts(table, paper, sources, _escape, _bold)) for table in tables]
+        below = "\n".join(rf"\par\noindent{{\footnotesize {_commands(note)}}}" for note in notes)
+        return "% needs \\usepackage{booktabs,amssymb}\n" + "\n\n".join(texts) + "\n" + below + "\n"
+    parts = []
+    for table in tables:
+        shown = _texts(table, paper, sources, lambda part: part.replace("|", r"\|"), lambda part: f"**{part}**")
+        parts.append(f"**{table.heading}**\n\n{shown.to_markdown(index=False, disable_numparse=True)}\n")
+    return "\n".join(parts) + "\n" + "".join(f"- {note}\n" for note in notes)
 
 
 def require_probe(frame: pandas.DataFrame, probe: str) -> None:
@@ -152,33 +116,81 @@ def require_probe(frame: pandas.DataFrame, probe: str) -> None:
         raise UserError(f"no cell has results by the probe {probe!r}; there are: {', '.join(there) or 'none'}")
 
 
-def legend(frame: pandas.DataFrame, texts: list[str]) -> str:
+def legend(frame: pandas.DataFrame, tables: list[Table], paper: bool = False) -> list[str]:
     """The footnotes that the tables need: what the marks mean, and where the numbers come from."""
-    notes = ["bits: mean over the bits' own probes."] if "bits @" in "".join(texts) else []
-    if BELOW in "".join(texts):
+    cells = [cell for table in tables for row in table.rows for cell in row.cells.values()]
+    marks = "".join(cell.marks() for cell in cells)
+    notes = ["bits: mean over the bits' own probes."] * any(t.strength_name == "bits" and _has_bits(t) for t in tables)
+    if BELOW in marks:
         notes.append(f"{BELOW} below the mean of the untrained encoders at the same strength.")
-    if NOT_CONVERGED in "".join(texts):
+    if NOT_CONVERGED in marks:
         notes.append(f"{NOT_CONVERGED} the probe did not converge.")
+    if any(table.tests for table in tables):
+        notes.append(
+            "Bold: the best of its column by one probe and layer, ceiling and floor left out, where it is ahead of the second "
+            "by Welch's t-test over seeds (two-sided, p < .05, Holm over the columns)"
+            + ("." if any(cell.best for cell in cells) else "; none is.")
+        )
+    notes += _published_notes(tables, paper)
     absent = frame[frame["absent"].astype(object).fillna("") != ""]
     for feature, classes in sorted(set(zip(absent["feature"], absent["absent"], strict=True))):
         notes.append(f"{feature}: classes {classes} are absent from the probe's train split.")
     collapsed = sorted(set(frame[frame["collapsed"].eq(True)]["method"]))
     notes += [f"{name}: collapsed, its features are constant in a cell." for name in collapsed]
-    if "planes=" in "".join(texts):
+    if any("planes=" in row.title for table in tables for row in table.rows):
         notes.append(
             "vae planes: once counts each constant bit as one binary variable (default), every-pixel counts all its copies."
         )
-    notes += [
-        "lbfgs: logistic regression on standardised features, L2 chosen on held-out train samples. online: a dense layer "
-        "trained beside the method. sgd: plain SGD on raw features. Last training step, nothing chosen on test data."
-    ]
+    for table in tables:
+        where = f" ({table.heading.partition(':')[0]})" if len(tables) > 1 else ""
+        notes += [f"No {what}{where}: {why}" for what, why in table.missing.items()]
+    return [*notes, *_provenance(frame)]
+
+
+def _has_bits(table: Table) -> bool:
+    return any(feature == "bits" for feature, _ in table.columns)
+
+
+def _published_notes(tables: list[Table], paper: bool) -> list[str]:
+    sources, numbers = sources_of(tables), [number for table in tables for number in table.numbers()]
+    if not numbers:
+        return ["No published number is known for any of these cells."] if paper else []
+    if not paper:
+        return published.notes(numbers)
+    named = "; ".join(f"[{i}] {source}" for i, source in enumerate(sources, 1)) if len(sources) > 1 else sources[0]
+    return [f"In brackets: the published value, and ours minus it, in points ({named}).", *published.notes(numbers)]
+
+
+def _provenance(frame: pandas.DataFrame) -> list[str]:
     versions = sorted(
         {f"torch {row.torch} on {row.device}" for row in frame.itertuples() if isinstance(row.torch, str)}
     )
     digests = sorted({digest[:12] for digest in frame["digest"].dropna() if digest})
     seeds = ", ".join(map(str, sorted(set(frame["seed"]))))
-    notes.append(f"Seeds {seeds}; data {', '.join(digests)}; {'; '.join(versions)}.")
-    return "\n".join(f"- {note}" for note in notes) + "\n"
+    return [
+        "lbfgs: logistic regression on standardised features, L2 chosen on held-out train samples. online: a dense layer "
+        "trained beside the method. sgd: plain SGD on raw features. Last training step, nothing chosen on test data.",
+        f"Seeds {seeds}; data {', '.join(digests)}; {'; '.join(versions)}.",
+    ]
+
+
+def _long(frame: pandas.DataFrame, form: str, probe: str, paper: bool) -> str:
+    # Cells without numbers belong to every probe: choosing one must not hide them.
+    chosen = frame if probe == "all" else frame[(frame["probe"] == probe) | frame["accuracy"].isna()]
+    if paper:
+        found = [_places(line) for line in chosen.itertuples()]
+        lists = [[{"source": number.source, "percent": number.value} for number in numbers] for numbers in found]
+        texts = ["; ".join(f"{number.value} ({number.source})" for number in numbers) for numbers in found]
+        chosen = chosen.assign(published=lists if form == "json" else texts)
+    return chosen.to_json(orient="records", indent=1) if form == "json" else _csv(chosen)
+
+
+def _places(line) -> list[published.Published]:
+    if line.layer != "encoder":
+        return []
+    setting = line.setting if isinstance(line.setting, str) else ""
+    place = (line.dataset, line.pictures, line.variant, line.method, setting, line.probe, line.feature, line.strength)
+    return published.find(published.Place(*place))
 
 
 def _csv(table: pandas.DataFrame) -> str:
@@ -198,19 +210,30 @@ def _guard(value):
     return "" if value is None or value is pandas.NA or (isinstance(value, float) and value != value) else value
 
 
-def _latex(heading: str, table: pandas.DataFrame) -> str:
-    escaped = table.map(_escape)
-    escaped.columns = [_escape(column) for column in table.columns]
-    style = escaped.style.hide(axis="index")
+def _latex(table: Table, texts: pandas.DataFrame) -> str:
+    style = texts.style.hide(axis="index")
     return style.to_latex(
-        hrules=True, caption=_escape(heading), position="ht", column_format="lll" + "r" * (table.shape[1] - 3)
+        hrules=True, caption=_escape(table.heading), position="ht", column_format="lll" + "r" * len(table.columns)
     )
 
 
-def _escape(text) -> str:
-    for old, new in (("\\", r"\textbackslash{}"), ("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("#", r"\#"), ("$", r"\$")):
-        text = str(text).replace(old, new)
-    return text.replace("±", r"$\pm$").replace(BELOW, r"$\blacktriangledown$").replace(NOT_CONVERGED, r"$\dagger$")
+def _bold(escaped: str) -> str:
+    return rf"\textbf{{{escaped}}}"
+
+
+SPECIAL = {
+    **{one: "\\" + one for one in "&%_#${}"}, "\\": r"\textbackslash{}", "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": r"\textbar{}",
+    "±": r"$\pm$", BELOW: r"$\blacktriangledown$", NOT_CONVERGED: r"$\dagger$",
+}  # fmt: skip
+
+
+def _escape(text: str) -> str:
+    return text.translate(str.maketrans(SPECIAL))
+
+
+def _commands(note: str) -> str:
+    return re.sub(r"`([^`]*)`", r"\\texttt{\1}", _escape(note))
 
 
 def write_csv(frame: pandas.DataFrame, path: Path) -> None:

@@ -9,7 +9,7 @@ from suppression_bench.results import style
 from suppression_bench.results.figures import chosen_probe, methods
 from suppression_bench.results.frame import BITS, GROUP, summarise
 from suppression_bench.results.labelling import label_points
-from suppression_bench.results.tables import strength_order
+from suppression_bench.results.pivot import strength_order
 
 NEEDS = "a method with results at two strengths or more on a dataset with two probed features beside bits"
 SUPERVISED = "supervised"

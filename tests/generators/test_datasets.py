@@ -12,7 +12,14 @@ from generators.dataset import UserError
 from generators.randomness import Stream, stream_key
 
 PART = {"pretrain": "train", "probe-train": "train", "probe-test": "test"}
-SETTINGS = [{}, {"count": 5}, {"sizes": "20,40"}, {"count": 4, "placement": "grid"}, {"canvas": 64, "sizes": [9, 64]}]
+SETTINGS = [
+    {},
+    {"count": 5},
+    {"sizes": "20,40"},
+    {"count": 4, "placement": "grid"},
+    {"canvas": 64, "sizes": [9, 64]},
+    {"canvas": 56, "digit_size": 14, "count": 16, "placement": "grid"},
+]
 
 
 def draw(made, split, index, seed=0):
@@ -144,6 +151,9 @@ def test_randbit_code_hangs_on_the_sample_alone():
         ("multidigits", {"sizes": [20], "placement": "grid"}, ["grid", "--count"]),
         ("multidigits", {"count": 2, "sizes": [20]}, ["count and sizes exclude each other"]),
         ("multidigits", {"count": 0}, ["--count 0"]),
+        ("multidigits", {"count": 2, "digit_size": 3}, ["--digit-size 3", "4 to 112"]),
+        ("multidigits", {"sizes": [20, 50], "digit_size": 14}, ["--digit-size 14", "--sizes"]),
+        ("multidigits", {"count": 17, "placement": "grid", "canvas": 56, "digit_size": 14}, ["16 cells of 14 pixels"]),
         ("multidigits", {"count": 10**13}, ["--count", "1024"]),
         ("multidigits", {"canvas": 27}, ["--canvas 27"]),
         ("multidigits", {"canvas": 1025}, ["--canvas 1025"]),

@@ -1,15 +1,19 @@
 """Encoders: shapes and sizes by hand, the stem by the picture's side, any number of channels."""
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
 
+from generators.dataset import UserError
 from suppression_bench.encoder import Encoder, mlp
+from suppression_bench.encoders.conv4 import Conv4
 from suppression_bench.encoders.randbit_conv import RandBitConv
 from suppression_bench.encoders.raw_pixels import RawPixels
 from suppression_bench.encoders.resnet18 import ResNet18
 
-ENCODERS = [RandBitConv, RawPixels, ResNet18]
+ENCODERS = [Conv4, RandBitConv, RawPixels, ResNet18]
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -65,6 +69,23 @@ def test_resnet18s_stem_goes_by_the_side(side, kernel, stride, pooled):
     assert net.width == 512
     # torchvision's 11,689,512 without classifier (513,000), its stem of 3 channels (9,408) replaced by ours.
     assert sum(p.numel() for p in net.parameters()) == 11_689_512 - 513_000 - 9_408 + kernel * kernel * 4 * 64
+
+
+@pytest.mark.parametrize("width", [128, 32])
+def test_conv4_by_hand(width):
+    net, filters = Conv4(56, 2, width=width), [2, width // 8, width // 4, width // 2, width]
+    pairs = list(itertools.pairwise(filters))
+    assert sum(p.numel() for p in net.parameters()) == sum(9 * a * b + 2 * b for a, b in pairs)
+    pictures = torch.rand(3, 2, 56, 56)
+    last = net.eval().stages(pictures)[-1]
+    assert last.shape == (3, width, 4, 4) and last.min() == 0
+    torch.testing.assert_close(net(pictures)[1, 5], sum(last[1, 5, y, x] for y in range(4) for x in range(4)) / 16)
+
+
+@pytest.mark.parametrize("width", [0, 100, -8])
+def test_conv4_refuses_a_width_that_cannot_be_halved_thrice(width):
+    with pytest.raises(UserError, match=f"encoder.width {width}: conv4 takes a multiple of 8"):
+        Conv4(56, 1, width=width)
 
 
 def test_raw_pixels_average_to_at_most_28_cells_a_side():

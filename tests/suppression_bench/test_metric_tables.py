@@ -62,3 +62,39 @@ def test_records_without_metrics_say_so(tmp_path, own, capsys):
     folder = str(write_records(tmp_path, [record(metrics=own)]))
     assert main(["table", folder, "--metrics"]) == 0
     assert "No metrics in these records" in capsys.readouterr().out
+
+
+def cifar(**more):
+    data = {"dataset": "randbit", "version": 1, "seed": 0, "digest": "c" * 64, "bits": 0}
+    data["options"] = {"digit_source": None, "image_source": "cifar10", "image_size": None}
+    own = metrics(100, uniformity=3.5)
+    own["features"][0] |= {"feature": "image", "tolerance": 0.2, "sensitivity": 0.29}
+    return record(metrics=own, data=data, **more)
+
+
+def test_published_metrics_stand_beside_ours(tmp_path, capsys):
+    bank = cifar(method="memory-bank", varied={"loss.temperature": 0.3})
+    made = [bank, cifar(varied={"loss.name": "dcl"}), cifar(method="byol")]
+    folder = str(write_records(tmp_path, made))
+    assert main(["table", folder, "--metrics", "--paper"]) == 0
+    said = capsys.readouterr().out
+    head, rows = (
+        said.splitlines()[2],
+        {line.split("|")[1].strip(): line for line in said.splitlines() if line[:1] == "|"},
+    )
+    assert "sensitivity image" in head
+    assert "3.50 ([2] 3.60, -0.10)" in rows["memory-bank temperature=0.3"]
+    assert "0.200 ([2] 0.178, +0.022)" in rows["memory-bank temperature=0.3"]
+    assert (
+        "50.0 ([1] 83.9, -33.9)" in rows["simclr name=dcl"] and "0.290 ([1] 0.309, -0.019)" in rows["simclr name=dcl"]
+    )
+    assert "(" not in rows["byol"]
+    assert "[1] Huang et al. 2023, Table 2; [2] Wang & Liu 2021, Table 1" in said
+    assert main(["table", folder, "--metrics"]) == 0
+    plain = capsys.readouterr().out
+    assert "3.60" not in plain and "sensitivity image" not in plain and "ublished" not in plain
+
+
+def test_no_published_metric_says_so(tmp_path, capsys):
+    assert main(["table", str(write_records(tmp_path, [record(metrics=metrics(20))])), "--metrics", "--paper"]) == 0
+    assert "No published metric is known" in capsys.readouterr().out

@@ -104,17 +104,6 @@ def test_published_rows_stand_beside_ours_on_mnist_by_the_online_probe_alone(tmp
     assert len(published(tmp_path / "d", MNIST, "online", method="byol")) == 1
 
 
-def test_reference_numbers_are_the_protocols():
-    known = tables.reference()
-    values = {(r.setting, int(r.strength)): r.value for r in known[known["dataset"] == "randbit"].itertuples()}
-    assert len(values) == 15
-    assert (
-        values["temperature=0.1", 10] == 18.67
-        and values["temperature=0.2", 0] == 89.98
-        and values["temperature=0.05", 20] == 9.9
-    )
-
-
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
 def test_no_csv_cell_starts_a_formula(tmp_path, start):
     method = {"name": f"{start}cmd|calc", "options": {}}
