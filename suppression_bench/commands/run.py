@@ -11,6 +11,8 @@ from generators.dataset import UserError
 from suppression_bench import budget
 from suppression_bench.commands._parser import Bar, Parser, pairs, set_data_root
 
+TRACED = 12  # steps of --trace
+
 
 def _parser() -> Parser:
     parser = Parser("run", "Run a suite (its data is generated where missing), or one method on a generated folder.")
@@ -27,6 +29,9 @@ def _parser() -> Parser:
                         help="keep the cells that have one of the values: temperature=0.1 bits=0,5 method=simclr")  # fmt: skip
     parser.add_argument(
         "--seeds", type=int, default=None, help="number of seeds, for cells that name none of their own"
+    )
+    parser.add_argument(
+        "--trace", action="store_true", help=f"probe at {TRACED} log-spaced training steps too (probe.trace={TRACED})"
     )
     parser.add_argument("--out", type=str, default=None, help="the run's folder (default: runs/SUITE)")
     parser.add_argument(
@@ -132,6 +137,8 @@ def _cells(flags) -> list:
     from suppression_bench import spec, suite
 
     given = pairs([text for group in flags.set or [] for text in group], "--set")
+    if flags.trace:
+        given = {"probe.trace": TRACED, **given}  # a number that --set names wins
     only = pairs(flags.only, "--only", split=True)
     if flags.suite:
         refused = [name for name in ("method", "recipe") if getattr(flags, name)]
@@ -157,7 +164,7 @@ def _cells(flags) -> list:
 
 
 def _render(out: Path) -> None:
-    from suppression_bench.results import figures, tables
+    from suppression_bench.results import drawings, tables
     from suppression_bench.results.frame import long_table
 
     frame = long_table([out])
@@ -166,9 +173,9 @@ def _render(out: Path) -> None:
     (out / "table.csv").write_text(tables.render(frame, "csv"))
     tables.write_csv(frame, out / "long.csv")
     print("\n" + text)
-    if figures.can_draw(frame):
+    written = ["table.md", "table.csv", "long.csv"]
+    for drawing in drawings.drawings([out]):
         for ending in ("png", "svg"):
-            figures.suppression_curves(frame, out / f"curves.{ending}")
-        print(f"written: {out}/table.md, table.csv, long.csv, curves.png, curves.svg")
-    else:
-        print(f"written: {out}/table.md, table.csv, long.csv")
+            drawing.draw(out / f"{drawing.name}.{ending}")
+            written.append(f"{drawing.name}.{ending}")
+    print(f"written: {out}/{', '.join(written)}")

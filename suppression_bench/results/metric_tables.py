@@ -27,14 +27,17 @@ def long_metrics(folders: list[Path]) -> pandas.DataFrame:
     """
     frame = long_table(folders)
     cells = frame.drop_duplicates("id").set_index("id")
-    rows = []
+    rows, seen = [], set()
     for folder in folders:
         for path in sorted(Path(folder).rglob(records.NAME)):
             record = records.read(path)
+            if record["id"] in seen:
+                continue
+            seen.add(record["id"])
             cell = cells.loc[record["id"]]
             place = {key: cell[key] for key in (*GROUP, "strength", "encoder", "method", "setting", "seed")}
             rows += [{**place, **line} for line in _lines(record["metrics"])]
-    found = pandas.DataFrame(rows).drop_duplicates()
+    found = pandas.DataFrame(rows)
     if found.empty:
         return found
     found["setting"] = found["setting"].fillna("")

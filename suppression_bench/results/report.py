@@ -4,7 +4,6 @@ import base64
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
@@ -13,21 +12,12 @@ import yaml
 from markupsafe import Markup
 
 from generators import registry, strict_json
-from suppression_bench.results import figures, html_tables, metric_tables, reproduce, summary
+from suppression_bench.results import drawings, html_tables, metric_tables, reproduce, summary
 from suppression_bench.results import record as records
 from suppression_bench.results.frame import long_table
 
 TEMPLATES = Path(__file__).parent / "templates"
 STATUSES = (*records.STATUSES, "missing")
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A figure: a file's stem, a title, and what writes it to a path."""
-
-    name: str
-    title: str
-    draw: Callable[[Path], None]
 
 
 def render(folders: list[Path]) -> str:
@@ -47,7 +37,7 @@ def render(folders: list[Path]) -> str:
     cells.sort(key=lambda cell: (cell["status"] == "ok", _title(cell), str(cell["strength"]), cell["seed"], cell["id"]))
     made = list(found.values())
     return _environment().get_template("report.html").render(
-        **_tables(folders, frame), figures=_figures(folders, frame), cells=cells, counts=_counts(cells), title_of=_title,
+        **_tables(folders, frame), figures=_figures(folders), cells=cells, counts=_counts(cells), title_of=_title,
         bad=[cell for cell in cells if cell["status"] != "ok"], headings=list(dict.fromkeys(map(_pictures, cells))),
         suites=_suites(specs), methods=_methods(cells, specs), data=_data(specs),
         code=_tally({key: value for key, value in one["code"].items() if key != "method"} for one in made),
@@ -80,17 +70,11 @@ def _tables(folders: list[Path], frame: pandas.DataFrame) -> dict:
     return {"probes": Markup(html_tables.fragment(frame)), **made}
 
 
-def _drawings(folders: list[Path], frame: pandas.DataFrame) -> list[Drawing]:
-    title = "Accuracy against the competitor's strength"
-    curves = Drawing("curves", title, lambda path: figures.suppression_curves(frame, path))
-    return [curves] if figures.can_draw(frame) else []
-
-
-def _figures(folders: list[Path], frame: pandas.DataFrame) -> list[dict]:
+def _figures(folders: list[Path]) -> list[dict]:
     # An <img> with a data URI: no script of a picture can run, and its ids cannot meet those of another.
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        for drawing in _drawings(folders, frame):
+        for drawing in drawings.drawings(folders):
             path = Path(folder) / f"{drawing.name}.svg"
             drawing.draw(path)
             uri = f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"

@@ -63,7 +63,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    monkeypatch.setattr(report, "_figures", lambda folders, frame: [])
+    monkeypatch.setattr(report, "_figures", lambda folders: [])
 
 
 def test_a_page_holds_what_a_reader_needs(text):
