@@ -4,7 +4,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run(function: Callable, specs: list, workers: int = 1, note: Callable | None = None) -> Iterator[Outcome]:
+def run(function: Callable, specs: Iterable, workers: int = 1, note: Callable | None = None) -> Iterator[Outcome]:
     """Call `function(spec, note)` for each spec and yield the outcomes as they end.
 
     With one worker the calls happen in this process, in order. With more, each worker is a fresh process
@@ -38,18 +38,18 @@ def run(function: Callable, specs: list, workers: int = 1, note: Callable | None
 
     Arguments:
         function: a module-level function of (spec, note).
-        specs: picklable arguments.
+        specs: picklable arguments; one is taken only when a worker is free for it.
         workers: number of processes.
         note: called in this process with (position, message) for whatever the function notes on its way.
 
     >>> [outcome.value for outcome in run(lambda spec, note: spec + 1, [1, 2])]
     [2, 3]
     """
-    if workers <= 1 or len(specs) <= 1:
+    if workers <= 1 or (isinstance(specs, Sized) and len(specs) <= 1):
         for position, spec in enumerate(specs):
             yield _call(function, position, spec, lambda message, at=position: note and note(at, message))
         return
-    yield from _run_processes(function, specs, min(workers, len(specs)), note)
+    yield from _run_processes(function, specs, workers, note)
 
 
 def _call(function, position, spec, note) -> Outcome:
@@ -98,11 +98,11 @@ class _Worker:
 
 
 def _run_processes(function, specs, workers, note) -> Iterator[Outcome]:
-    waiting = list(enumerate(specs))[::-1]
-    team = [_Worker(function) for _ in range(workers)]
+    waiting, team = enumerate(specs), []
     try:
-        for worker in team:
-            worker.give(*waiting.pop())
+        while len(team) < workers and (given := next(waiting, None)):
+            team.append(_Worker(function))
+            team[-1].give(*given)
         busy = list(team)
         while busy:
             ready = multiprocessing.connection.wait([worker.pipe for worker in busy])
@@ -121,8 +121,8 @@ def _run_processes(function, specs, workers, note) -> Iterator[Outcome]:
                     if note:
                         note(*message)
                     continue
-                if waiting:
-                    worker.give(*waiting.pop())
+                if given := next(waiting, None):
+                    worker.give(*given)
                 else:
                     busy.remove(worker)
                 yield message

@@ -117,7 +117,7 @@ def check(listing: Listing, note: Callable[[int, int], None] | None = None) -> C
     Raises:
         UserError: files that cannot be used, all of them together; a data root that cannot be written.
     """
-    memory = sources.data_root() / "folders" / f"{listing.key}.json"
+    memory = _memory(listing)
     checked = _known.pop(memory, None) or _remembered(memory, listing)
     if checked is None:
         sums = _read_all(listing, note)
@@ -127,6 +127,15 @@ def check(listing: Listing, note: Callable[[int, int], None] | None = None) -> C
     if len(_known) > KEPT:
         del _known[next(iter(_known))]
     return checked
+
+
+def is_known(listing: Listing) -> bool:
+    """Whether `check` would answer without reading the pictures."""
+    return _memory(listing) in _known or _remembered(_memory(listing), listing) is not None
+
+
+def _memory(listing: Listing) -> Path:
+    return sources.data_root() / "folders" / f"{listing.key}.json"
 
 
 def _bytes(text: str) -> bytes:

@@ -35,6 +35,11 @@ class ImageSource(ABC):
     @abstractmethod
     def __init__(self, place: str = ""): ...
 
+    @classmethod
+    def pending(cls, place: str) -> str:
+        """What the constructor would have to do at length, as half a sentence; "" where it opens at once."""
+        return ""
+
     @abstractmethod
     def picture(self, part: str, index: int, side: int) -> np.ndarray:
         """Picture `index` of a part, resized to (side, side, 3) uint8 whatever its aspect; a new array."""

@@ -19,6 +19,7 @@ from suppression_bench.evaluation import probe as probing
 from suppression_bench.evaluation.measure import measure
 from suppression_bench.evaluation.online_probe import OnlineProbe
 from suppression_bench.evaluation.represent import Representation
+from suppression_bench.evaluation.trace import Trace
 from suppression_bench.method import Info, Method
 from suppression_bench.results import record as records
 from suppression_bench.spec import Cell
@@ -55,36 +56,41 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
     options = probing.Probing(**spec["probe"])
     samples = data.samples("pretrain", device)
     method = build(cell, data, len(samples)).to(device, memory_format=torch.channels_last)
-    observers, outcome = [], loop.Outcome("ok", 0, float("nan"), 0, 0.0)
+    watching, traces, outcome = [], [], loop.Outcome("ok", 0, float("nan"), 0, 0.0)
     if method.trains:
         if "online" in options.kinds:
-            observers = _online(data, method, training, len(samples), spec["seed"], device)
+            watching = _online(data, method, training, len(samples), spec["seed"], device)
+        if options.trace:
+            steps = training.total_steps(len(samples))
+            traces = [Trace(data, method, options, steps, spec["seed"], *watching)]
         labels = _labels(data, method, device) if method.needs_labels else None
         outcome = loop.train(
             method, samples, training, augmentation, seed=spec["seed"], labels=labels,
-            observers=observers, folder=folder, identity=_identity(cell, device), note=note,
+            observers=[*watching, *traces], folder=folder, identity=_identity(cell, device), note=note,
         )  # fmt: skip
     status, probes, collapsed, metrics = outcome.status, [], [], {}
     if status == "ok":
-        online = {probe.feature: probe for observer in observers for probe in observer.probes()}
+        online = {probe.feature: probe for observer in watching for probe in observer.probes()}
         describe = Representation(data, method, options, augmentation, spec["seed"]) if options.metric_samples else None
         probes, collapsed, finite = measure(data, method, options, online, spec["seed"], device, describe)
         metrics = describe.found() if describe and finite else {}
         status = "ok" if finite else "invalid_features"
         save_encoder(method.encoder, folder / trained.WEIGHTS, data.picture_shape)
     views = outcome.steps * training.batch_size
+    seconds = outcome.seconds - sum(trace.seconds for trace in traces)
     run_part = {
         "status": status,
         "error": None if status != "diverged" else f"the loss was not finite at step {outcome.steps}",
         "steps": outcome.steps,
         "resumes": outcome.resumes,
         "seconds": round(time.monotonic() - began, 3),
-        "images_per_second": round(views / outcome.seconds, 1) if outcome.seconds else 0,
+        "images_per_second": round(views / seconds, 1) if seconds > 0 else 0,
         "peak_memory_bytes": provenance.peak_memory(device),
         "loss": outcome.loss if np.isfinite(outcome.loss) else None,
         "collapsed": collapsed,
     }
-    made = _store(cell, folder, device, run_part, probes, metrics)
+    traced = {records.TRACE: traces[0].found()} if traces and traces[0].points else {}
+    made = _store(cell, folder, device, run_part, probes, metrics, traced)
     checkpoint.clear(folder)
     (folder / "traceback.txt").unlink(missing_ok=True)  # of an earlier try
     return made
@@ -129,10 +135,10 @@ def failure(cell: Cell, folder: Path, error: str) -> dict:
     folder.mkdir(parents=True, exist_ok=True)
     run_part = {"status": "failed", "error": error, "steps": 0, "resumes": 0, "seconds": 0.0, "images_per_second": 0}
     run_part |= {"peak_memory_bytes": 0, "loss": None, "collapsed": []}
-    return _store(cell, folder, torch.device("cpu"), run_part, [], {})
+    return _store(cell, folder, torch.device("cpu"), run_part, [], {}, {})
 
 
-def _store(cell: Cell, folder: Path, device: torch.device, run_part: dict, probes: list[dict], metrics: dict) -> dict:
+def _store(cell: Cell, folder: Path, device, run_part: dict, probes: list, metrics: dict, more: dict) -> dict:
     made = {
         "schema": records.SCHEMA,
         "id": cell.identity,
@@ -142,6 +148,7 @@ def _store(cell: Cell, folder: Path, device: torch.device, run_part: dict, probe
         "run": run_part,
         "probes": probes,
         "metrics": metrics,
+        **more,
     }
     records.write(folder, made)
     return made

@@ -1,14 +1,14 @@
 """Many cells: their data built once, each cell run wherever a worker is free, progress shown, nothing lost."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from generators import build, catalog, executor, manifest, strict_json
-from generators.dataset import UserError
+from generators.dataset import Dataset, UserError
 from generators.sources import data_root
 from suppression_bench import cell as cells
 from suppression_bench.results import record as records
@@ -38,19 +38,16 @@ def prepare(found: list[Cell], workers: int, say: Callable[[str], None]) -> None
         if cell.dataset is None:
             cells.check(cell)
             continue
-        name, options = cell.dataset
-        seed = cell.spec["data"]["seed"]
-        key = strict_json.dumps([name, options, seed])
+        key = place_key(cell)
         if key not in folders:
-            dataset = catalog.dataset(name, options)
-            what = manifest.identity(dataset, seed)
-            if catalog.is_path(name):  # a user's file may change without a new version: then its data are made anew
-                what["file"] = catalog.file_digest("generators.datasets", name)
-            folder = data_root() / "datasets" / f"{dataset.name}-{_short(what)}"
-            if not (folder / manifest.NAME).exists():
-                say(f"generating {dataset.name} ({sum(dataset.splits.values())} samples)")
-            made = build.build(dataset, folder, seed=seed, workers=workers, reference=name, say=say)
-            folders[key] = {"folder": str(folder), "manifest": made}
+            place = locate(cell)
+            if not place.is_there:
+                say(f"generating {place.dataset.name} ({sum(place.counts.values())} samples)")
+            made = build.build(
+                place.dataset, place.folder, seed=cell.spec["data"]["seed"], workers=workers,
+                reference=cell.dataset[0], say=say,
+            )  # fmt: skip
+            folders[key] = {"folder": str(place.folder), "manifest": made}
         entry = folders[key]
         cell.spec["data"] = {**data_facts(entry["manifest"]), "bits": cell.spec["data"]["bits"]}
         cell.folder = entry["folder"]
@@ -59,8 +56,49 @@ def prepare(found: list[Cell], workers: int, say: Callable[[str], None]) -> None
         Data(folder, bits).decode(workers)  # here, so that no two cells decode the same
 
 
-def _short(what: dict) -> str:
-    return hashlib.sha256(strict_json.dumps(what).encode()).hexdigest()[:12]
+@dataclass(frozen=True)
+class Place:
+    """A cell's data, there or still to be generated.
+
+    dataset: opened with its options, None for a folder of the user's.
+    facts: the manifest's, or as much of them as is known before a sample is drawn.
+    counts: samples of each split.
+    folder: where the data are or would be.
+    """
+
+    dataset: Dataset | None
+    facts: dict
+    counts: dict[str, int]
+    folder: Path
+
+    @property
+    def is_there(self) -> bool:
+        return (self.folder / manifest.NAME).exists()
+
+
+def place_key(cell: Cell) -> str:
+    """The same text for cells on the same data."""
+    return cell.folder if cell.dataset is None else strict_json.dumps([*cell.dataset, cell.spec["data"]["seed"]])
+
+
+def locate(cell: Cell) -> Place:
+    """Where a cell's data are or would be; nothing is generated, but its sources are opened.
+
+    Raises:
+        UserError: options that the dataset refuses, or a source that is not there.
+    """
+    if cell.dataset is None:
+        found = manifest.read(Path(cell.folder))
+        counts = {name: split["count"] for name, split in found["splits"].items()}
+        return Place(None, found, counts, Path(cell.folder))
+    name, options = cell.dataset
+    dataset = catalog.dataset(name, options)
+    facts = manifest.identity(dataset, cell.spec["data"]["seed"])
+    what = dict(facts)
+    if catalog.is_path(name):  # a user's file may change without a new version: then its data are made anew
+        what["file"] = catalog.file_digest("generators.datasets", name)
+    short = hashlib.sha256(strict_json.dumps(what).encode()).hexdigest()[:12]
+    return Place(dataset, facts, dataset.splits, data_root() / "datasets" / f"{dataset.name}-{short}")
 
 
 def run_cells(
@@ -72,7 +110,8 @@ def run_cells(
     threads: int,
     watch: Callable,
     say: Callable[[str], None],
-) -> list[dict]:
+    admit: Callable[[Cell], bool] = lambda cell: True,
+) -> list[dict | None]:
     """Run every cell that has no record yet and return all records in the cells' order.
 
     A cell that fails, or whose worker dies, gets a record that says so; the others go on.
@@ -85,23 +124,33 @@ def run_cells(
         threads: of torch in each worker.
         watch: called with (position of the cell, steps done, steps in all) while cells train.
         say: prints a line.
+        admit: asked about each cell in its turn, when a worker is free for it; one that is not admitted has None in
+            place of a record.
     """
     build.make_folder(out / "cells")
     _write_plan(out, found)
     folders = [out / "cells" / cell.folder_name for cell in found]
-    jobs = [Job(cell, str(folder), str(device), threads) for cell, folder in zip(found, folders, strict=True)]
+    started: list[int] = []  # positions of the admitted cells, which the executor counts from 0
+
+    def jobs() -> Iterator[Job]:
+        for position, (cell, folder) in enumerate(zip(found, folders, strict=True)):
+            if admit(cell):
+                started.append(position)
+                yield Job(cell, str(folder), str(device), threads)
+
     results: dict[int, dict] = {}
-    for outcome in executor.run(run_job, jobs, workers, lambda position, message: watch(position, *message)):
-        cell, folder, where = found[outcome.position], folders[outcome.position], ""
+    for outcome in executor.run(run_job, jobs(), workers, lambda turn, message: watch(started[turn], *message)):
+        position = started[outcome.position]
+        cell, folder, where = found[position], folders[position], ""
         if outcome.error is None:
-            results[outcome.position] = outcome.value
+            results[position] = outcome.value
         elif isinstance(outcome.error, UserError):
             raise UserError(f"{cell.label}: {outcome.error}")
         else:
-            results[outcome.position] = cells.failure(cell, folder, _first_line(outcome.error))
+            results[position] = cells.failure(cell, folder, _first_line(outcome.error))
             where = _keep_trace(folder, outcome.trace)
-        say(f"[{len(results)}/{len(found)}] {cell.label}: {brief(results[outcome.position])}{where}")
-    return [results[position] for position in range(len(found))]
+        say(f"[{len(results)}/{len(found)}] {cell.label}: {brief(results[position])}{where}")
+    return [results.get(position) for position in range(len(found))]
 
 
 def _keep_trace(folder: Path, trace: str) -> str:

@@ -125,6 +125,8 @@ def make_cells(
     sections, more = settings.resolve(merged, targets, fixed_data=fixed)
     if faults or more:
         return [], faults + [f"{origin.what}: {fault}" for fault in more]
+    if not targets.method.trains:
+        sections["probe"].pop("trace", None)  # without training there is no order: the cell is that without a trace
     own = sections["data"]
     seed, bits = own.pop("seed"), own.pop("bits")
     found = manifest.read(Path(origin.folder)) if fixed else None
@@ -152,8 +154,8 @@ def make_cells(
     else:
         spec["strength"] = None
     names = [settings.full_name(name, known, origin.what) for name in dict.fromkeys(origin.varied)]
-    # The strength has a column of its own, and so has a source (whose path is nobody's business).
-    hidden = [name for name in names if is_source(name)]
+    # The strength has a column of its own, and so has a source (whose path is nobody's business); a trace moves nothing.
+    hidden = [name for name in names if is_source(name) or name == "probe.trace"]
     hidden += [f"data.{spec['strength']['key']}"] if spec["strength"] else []
     spec["varied"] = {name: values[name] for name in names if name in values and name not in hidden}
     source = None if fixed else (dataset, own)

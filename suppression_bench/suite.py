@@ -6,88 +6,82 @@ from pathlib import Path
 
 from generators import options
 from generators.dataset import UserError
+from suppression_bench import tiers
 from suppression_bench.spec import Cell, Origin, flat, make_cells, read_yaml, show
+from suppression_bench.tiers import Variant
 
 SUITES = Path(__file__).parent / "suites"
-SUITE_KEYS = {
-    "version": int,
-    "title": str,
-    "data": dict,
-    "strength": str,
-    "recipe": str,
-    "set": dict,
-    "seeds": list,
-    "cells": list,
-}
-CELL_KEYS = {"method": str, "grid": dict, "set": dict, "seeds": list}
 
 
 @dataclass
 class Request:
-    """What the command line adds to a suite: --set, --only, --seeds, and a data folder in place of the suite's."""
+    """What the command line adds to a suite: --set, --only, --seeds, --tier."""
 
     set: dict = field(default_factory=dict)
     only: dict[str, list] = field(default_factory=dict)
     seeds: int | None = None
+    tier: str | None = None
 
 
 def cells_of_suite(name: str, request: Request) -> list[Cell]:
-    """The cells of a suite, checked.
+    """The cells of a suite's tier, checked; the other tiers are checked too, as they stand in the file.
 
     Raises:
         UserError: every fault of the file and of the command line's settings at once.
     """
     suite, short = read_yaml(SUITES, name)
     what = f"suite {short}"
-    faults = _key_faults(suite, SUITE_KEYS, ("version", "data", "recipe", "cells"), what)
-    cells = suite.get("cells") if isinstance(suite.get("cells"), list) else []
-    for position, cell in enumerate(cells):
-        faults += _key_faults(cell, CELL_KEYS, ("method",), f"{what}, cell {position + 1}")
-    found, usable = [], _usable(suite, SUITE_KEYS)
-    for position, cell in enumerate(cells if {"data", "recipe"} <= usable.keys() else []):
-        if isinstance(cell, dict) and isinstance(cell.get("method"), str):
-            here = f"{what}, cell {position + 1}"
-            made, more = _cells(usable, short, _usable(cell, CELL_KEYS), here, request)
-            found += made
-            faults += more
-    if not cells and isinstance(suite.get("cells"), list):
-        faults.append(f"{what}: cells is empty")
+    found, faults = tiers.variants(suite, what)
+    chosen, more = tiers.choose(suite, request.tier, what)
+    faults += more
+    cells: list[Cell] = []
+    for variant in found:
+        wanted = variant.tier == chosen
+        made, more = cells_of_tier(variant, short, request if wanted else Request())
+        cells += made if wanted else []
+        faults += more
     if faults:
         raise UserError("\n".join(dict.fromkeys(faults)))
-    return select(list({cell.identity: cell for cell in found}.values()), request.only)
+    return select(list({cell.identity: cell for cell in cells}.values()), request.only)
 
 
-def _usable(mapping: dict, keys: dict) -> dict:
-    # What is well-formed, so that one wrong entry does not hide the faults of the others.
-    good = {key: value for key, value in mapping.items() if key in keys and isinstance(value, keys[key])}
-    if not _whole_numbers(good.get("seeds", [])):
-        del good["seeds"]
-    return good
+def folder_name(name: str, tier: str | None) -> str:
+    """What a suite's run is called: its name, and its tier behind it where that is not the default one.
+
+    >>> folder_name("quick", None)
+    'quick'
+    """
+    suite, short = read_yaml(SUITES, name)
+    return short if tier is None or tier == suite.get("tier") else f"{short}-{tier}"
 
 
-def _whole_numbers(values: list) -> bool:
-    return all(type(value) is int and value >= 0 for value in values)
+def cells_of_tier(variant: Variant, short: str, request: Request) -> tuple[list[Cell], list[str]]:
+    """The cells of one tier, --only not yet applied, and every fault.
+
+    Arguments:
+        variant: the tier.
+        short: the suite's name, which goes into each cell.
+        request: what the command line adds.
+    """
+    found, faults = [], []
+    for position, cell in enumerate(variant.content.get("cells", [])):
+        number = f"cell {position + 1}"
+        faults += tiers.key_faults(cell, tiers.CELL_KEYS, ("method",), f"{variant.cells_in}, {number}")
+        whole = {"data", "recipe"} <= variant.content.keys()
+        if whole and isinstance(cell, dict) and isinstance(cell.get("method"), str):
+            made, more = _cells(variant, short, tiers.usable(cell, tiers.CELL_KEYS), number, request)
+            found += made
+            faults += more
+    return found, faults
 
 
-def _key_faults(mapping, keys: dict, required: tuple, what: str) -> list[str]:
-    if not isinstance(mapping, dict):
-        return [f"{what}: expected names and values, got {mapping!r}"]
-    faults = [f"{what}: unknown key {key!r}, {options.did_you_mean(key, keys)}" for key in mapping if key not in keys]
-    faults += [f"{what}: the key {key!r} is missing" for key in required if key not in mapping]
-    words = {int: "an integer", str: "a text", dict: "names and values", list: "a list"}
-    for key, kind in keys.items():
-        if key in mapping and (not isinstance(mapping[key], kind) or isinstance(mapping[key], bool)):
-            faults.append(f"{what}: {key} must be {words[kind]}, got {mapping[key]!r}")
-    seeds = mapping.get("seeds")
-    if isinstance(seeds, list) and not (seeds and _whole_numbers(seeds)):
-        faults.append(f"{what}: seeds must be a list of integers from 0, got {seeds!r}")
-    return faults
-
-
-def _cells(suite, short, cell, what, request) -> tuple[list[Cell], list[str]]:
+def _cells(variant: Variant, short, cell, number, request) -> tuple[list[Cell], list[str]]:
+    what, own = f"{variant.what}, {number}", f"{variant.cells_in}, {number}"
+    # A cell on other data than the suite's names them whole: options of two datasets would not go together.
+    suite = {**variant.content, **{key: cell[key] for key in ("data", "strength", "recipe") if key in cell}}
     grid = {key: values if isinstance(values, list) else [values] for key, values in cell.get("grid", {}).items()}
     seeds = cell.get("seeds") or (list(range(request.seeds)) if request.seeds else suite.get("seeds") or [0])
-    found, faults = [], [f"{what}: the grid of {key} is empty" for key, values in grid.items() if not values]
+    found, faults = [], [f"{own}: the grid of {key} is empty" for key, values in grid.items() if not values]
 
     def origin(chosen: dict) -> Origin:
         named = {"name": short, "version": suite.get("version")}
@@ -97,15 +91,15 @@ def _cells(suite, short, cell, what, request) -> tuple[list[Cell], list[str]]:
         chosen = dict(zip(grid, point, strict=True))
         layers = [
             (what, {f"data.{key}": value for key, value in suite["data"].items()}),
-            (what, suite.get("set") or {}),
-            (what, cell.get("set") or {}),
-            (what, chosen),
+            *((f"{place}, {number}", settings) for place, settings in variant.sets),
+            (own, cell.get("set") or {}),
+            (own, chosen),
             ("--set", request.set),
         ]
         try:
             made, more = make_cells(cell["method"], suite["recipe"], layers, seeds, origin(chosen))
         except UserError as error:
-            made, more = [], [str(error) if str(error).startswith(("--set", what)) else f"{what}: {error}"]
+            made, more = [], [str(error) if str(error).startswith(("--set", own)) else f"{what}: {error}"]
         found += made
         faults += more
     return found, faults

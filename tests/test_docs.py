@@ -66,6 +66,18 @@ def test_datasets_read_from_python_and_from_a_spec(folder):
     assert bench("bench describe data/spec --out card.md") == 0 and (folder / "card.png").is_file()
 
 
+def test_a_suite_of_ones_own(folder, capsys):
+    [suite] = re.findall(r"```yaml\n(.*?)```", (DOCS / "suites.md").read_text(), re.DOTALL)
+    (folder / "my_suite.yaml").write_text(suite)
+    assert (
+        bench("bench run my_suite.yaml --tier tiny --only bits=0 seed=0 temperature=0.1 --budget 30m --workers 1") == 0
+    )
+    assert len(list((folder / "runs/my_suite-tiny").rglob("result.json"))) == 1
+    listed = (DOCS / "suites.md").read_text()
+    for path in (DOCS.parent / "suppression_bench" / "suites").glob("*.yaml"):
+        assert f"`{path.stem}`" in listed, f"docs/suites.md does not name {path.stem}"
+
+
 def test_methods_and_losses_are_listed_as_they_are(capsys):
     assert bench("bench list methods losses --full") == 0
     assert (DOCS / "methods.md").read_text().endswith(capsys.readouterr().out)

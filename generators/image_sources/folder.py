@@ -60,6 +60,16 @@ class Folder(ImageSource):
         number = {name: label for label, name in enumerate(self.classes)}
         self.labels = {part: np.array([number[name] for name in names[part]], dtype=np.int64) for part in FOLDERS}
 
+    @classmethod
+    def pending(cls, place: str) -> str:
+        """Whether the first pass over the pictures is still to come."""
+        listing = first_pass.Listing(*_listed(Path(place)))
+        return (
+            ""
+            if first_pass.is_known(listing)
+            else f"all {len(listing.files)} pictures of {place} would be checked first"
+        )
+
     def picture(self, part: str, index: int, side: int) -> np.ndarray:
         """Picture `index` of a part, upright, as RGB, resized by Pillow's antialiased bilinear filter.
 

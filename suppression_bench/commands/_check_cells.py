@@ -15,7 +15,7 @@ class SuiteCells:
 
     Arguments:
         suite: name or .yaml file.
-        digit_source: in place of the suite's, or None.
+        request: settings over the suite's, and its tier (a `suite.Request`).
         device: auto, cpu or cuda.
         workers: cells at once, or None for one per core (one on a GPU).
         threads: of torch in each worker, or None for the cores shared out.
@@ -24,19 +24,18 @@ class SuiteCells:
         UserError: every fault of the suite at once.
     """
 
-    def __init__(self, suite: str, digit_source: str | None, device: str, workers: int | None, threads: int | None):
+    def __init__(self, suite: str, request, device: str, workers: int | None, threads: int | None):
         # Read when torch is loaded, here or in a worker: threads that spin while they wait cost a busy machine dearly.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         from suppression_bench import cell, runner
         from suppression_bench.results.observed import settings_digest
-        from suppression_bench.suite import Request, cells_of_suite
+        from suppression_bench.suite import cells_of_suite
 
-        given = {"data.digit_source": digit_source} if digit_source else {}
         self.device = cell.device_of(device)
         self.workers = workers or (1 if self.device.type == "cuda" else executor.cores())
         self.threads = threads
         found = {}
-        for one in cells_of_suite(suite, Request(given)):
+        for one in cells_of_suite(suite, request):
             key = [{name: part for name, part in one.spec.items() if name != "seed"}, one.dataset]
             found.setdefault(strict_json.dumps(key), one)
         cells = list(found.values())

@@ -8,6 +8,7 @@ from suppression_bench.commands._check_cells import SuiteCells, say, version
 from suppression_bench.commands._parser import Parser, set_data_root
 
 SEEDS = 10  # of a baseline
+SOURCES = ("digit_source", "image_source")
 
 
 def _flags(arguments: list[str]):
@@ -41,6 +42,12 @@ def _flags(arguments: list[str]):
     parser.add_argument("--summary", type=str, default=None, help="append a short verdict (markdown) to this file")
     parser.add_argument(
         "--digit-source", type=str, default=None, help="optdigits, mnist or mnist:DIR, in place of the suite's"
+    )
+    parser.add_argument(
+        "--image-source", type=str, default=None, help="leaves, cifar10:DIR or folder:DIR, in place of the suite's"
+    )
+    parser.add_argument(
+        "--suite-tier", type=str, default=None, help="of a suite that has several: quick, small or paper"
     )
     parser.add_argument(
         "--data-root", type=str, default=None, help="where data is kept (default: $SUPPRESSION_BENCH_CACHE)"
@@ -84,7 +91,7 @@ def _require_sense(parser: Parser, flags) -> None:
         if not flags.baseline:
             raise UserError("bench check: --baseline FILE is missing (--record --out FILE makes one)")
     if flags.folders:
-        names = ("seeds", "first_seed", "runs", "digit_source", "data_root", "device", "workers", "threads")
+        names = ("seeds", "first_seed", "runs", *SOURCES, "suite_tier", "data_root", "device", "workers", "threads")
         parser.refuse(flags, names, f"goes with a suite; {flags.what[0]} is a folder of finished runs")
     if flags.tier == "a":
         if flags.folders:
@@ -107,12 +114,17 @@ def run(arguments: list[str]) -> int:
 
 
 def _suite_cells(flags, device: str | None = None, threads: int | None = None) -> SuiteCells:
-    device = device or flags.device or "auto"
-    return SuiteCells(flags.what[0], flags.digit_source, device, flags.workers, threads or flags.threads)
+    from suppression_bench.suite import Request
+
+    given = {f"data.{name}": getattr(flags, name) for name in SOURCES if getattr(flags, name)}
+    request = Request(given, tier=flags.suite_tier)
+    return SuiteCells(flags.what[0], request, device or flags.device or "auto", flags.workers, threads or flags.threads)
 
 
 def _runs(flags, purpose: str) -> Path:
-    return Path(flags.runs or f"runs/{purpose}-{Path(flags.what[0]).stem}-{version()}")
+    from suppression_bench.suite import folder_name
+
+    return Path(flags.runs or f"runs/{purpose}-{folder_name(flags.what[0], flags.suite_tier)}-{version()}")
 
 
 def _record(flags) -> int:

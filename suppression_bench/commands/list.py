@@ -106,6 +106,8 @@ def _files(kind: str) -> list[tuple[str, str]]:
     rows = []
     for path in sorted((Path(__file__).parents[1] / kind).glob("*.yaml")):
         text = path.read_text()
-        title = yaml.safe_load(text)[FILES[kind]] if FILES[kind] else text.split("\n")[0].lstrip("# ")
-        rows.append((path.stem, title))
+        content = yaml.safe_load(text)
+        title = content[FILES[kind]] if FILES[kind] else text.split("\n")[0].lstrip("# ")
+        others = [tier for tier in content.get("tiers", {}) if tier != content["tier"]]
+        rows.append((path.stem, title + (f" (tiers: {', '.join([content['tier'], *others])})" if others else "")))
     return rows

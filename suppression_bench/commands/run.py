@@ -1,12 +1,17 @@
 """Train and probe: bench run SUITE, or one cell with bench run --data DIR --method NAME."""
 
 import os
+import shlex
 import sys
+import time
 from pathlib import Path
 
 from generators import executor
 from generators.dataset import UserError
+from suppression_bench import budget
 from suppression_bench.commands._parser import Bar, Parser, pairs, set_data_root
+
+TRACED = 12  # steps of --trace
 
 
 def _parser() -> Parser:
@@ -17,6 +22,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("--method", type=str, default=None, help="with --data: a method's name or .py file")
     parser.add_argument("--recipe", type=str, default=None, help="with --data: a recipe (default: the dataset's own)")
+    parser.add_argument("--tier", type=str, default=None, help="of a suite that has several: quick, small or paper")
     parser.add_argument("--set", type=str, nargs="+", action="append", default=None, metavar="KEY=VALUE",
                         help="settings, dotted (train.epochs=5) or short (epochs=5)")  # fmt: skip
     parser.add_argument("--only", type=str, nargs="+", default=[], metavar="KEY=VALUES",
@@ -24,10 +30,21 @@ def _parser() -> Parser:
     parser.add_argument(
         "--seeds", type=int, default=None, help="number of seeds, for cells that name none of their own"
     )
+    parser.add_argument(
+        "--trace", action="store_true", help=f"probe at {TRACED} log-spaced training steps too (probe.trace={TRACED})"
+    )
     parser.add_argument("--out", type=str, default=None, help="the run's folder (default: runs/SUITE)")
     parser.add_argument(
         "--digit-source", type=str, default=None, help="optdigits, mnist or mnist:DIR, in place of the suite's"
     )
+    parser.add_argument(
+        "--image-source", type=str, default=None, help="leaves, cifar10:DIR or folder:DIR, in place of the suite's"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done: cells, data, time")
+    parser.add_argument(
+        "--budget", type=str, default=None, metavar="TIME",
+        help="start only cells that will be done in this time, as in 90s, 30m, 2h; the same command goes on",
+    )  # fmt: skip
     parser.add_argument(
         "--data-root", type=str, default=None, help="where data is kept (default: $SUPPRESSION_BENCH_CACHE)"
     )
@@ -54,17 +71,50 @@ def run(arguments: list[str]) -> int:
     for name in ("seeds", "workers", "threads"):
         if getattr(flags, name) is not None and getattr(flags, name) < 1:
             raise UserError(f"bench run: --{name} must be at least 1, got {getattr(flags, name)}")
+    began, most = time.monotonic(), None if flags.budget is None else budget.seconds(flags.budget)
     set_data_root(flags.data_root)
     # Read when torch is loaded, here or in a worker: threads that spin while they wait cost a busy machine dearly.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from suppression_bench import cell, runner
+    from suppression_bench import cell, estimate, outlook, suite
 
     device = cell.device_of(flags.device)
     found = _cells(flags)
     workers = min(flags.workers or (1 if device.type == "cuda" else executor.cores()), len(found))
     threads = flags.threads or max(1, executor.cores() // workers)
-    out = Path(flags.out or f"runs/{Path(flags.suite or flags.method).stem}")
+    name = suite.folder_name(flags.suite, flags.tier) if flags.suite else Path(flags.method).stem
+    out = Path(flags.out or f"runs/{name}")
+    estimator = estimate.Estimator(out, device, threads)
     print(f"{len(found)} cells on {device} ({workers} at once) into {out}", flush=True)
+    if mixed := outlook.others(out, found):
+        print(mixed)
+    if flags.dry_run:
+        bar = Bar(len(found), "cells")
+        try:
+            said = outlook.describe(found, estimator, workers, most, bar.to)
+        finally:
+            bar.close()
+        print(said)
+        return 0
+    limit = None
+    if most is not None:
+        limit = budget.Budget(most, lambda one: estimator.of(one).seconds, began)
+    records = _run(found, out, device, workers, threads, limit)
+    _render(out)
+    for left, wanted in limit.left_out if limit else []:
+        print(f"not run: {left.label}" + (f" (about {budget.words(wanted)})" if wanted else ""))
+    if limit and limit.left_out:
+        command = shlex.join(["bench", "run", *arguments])
+        print(f"{len(limit.left_out)} of {len(found)} cells did not fit into {flags.budget}; to go on: {command}")
+    ended = [(c.label, r["run"]) for c, r in zip(found, records, strict=True) if r]
+    bad = [(label, part) for label, part in ended if part["status"] != "ok"]
+    for label, part in bad:
+        print(f"bench: {label}: {part['status']} ({part['error']})", file=sys.stderr)
+    return 1 if bad else 0
+
+
+def _run(found, out, device, workers, threads, limit) -> list[dict | None]:
+    from suppression_bench import runner
+
     progress = {}
     bar = Bar(len(found), "cells")
 
@@ -74,16 +124,12 @@ def run(arguments: list[str]) -> int:
 
     try:
         runner.prepare(found, executor.cores(), bar.say)
-        records = runner.run_cells(
-            found, out, device=device, workers=workers, threads=threads, watch=watch, say=bar.say
-        )
+        return runner.run_cells(
+            found, out, device=device, workers=workers, threads=threads, watch=watch, say=bar.say,
+            **({"admit": limit.admits} if limit else {}),
+        )  # fmt: skip
     finally:
         bar.close()
-    _render(out)
-    bad = [(c.label, r["run"]) for c, r in zip(found, records, strict=True) if r["run"]["status"] != "ok"]
-    for label, run_part in bad:
-        print(f"bench: {label}: {run_part['status']} ({run_part['error']})", file=sys.stderr)
-    return 1 if bad else 0
 
 
 def _cells(flags) -> list:
@@ -91,6 +137,8 @@ def _cells(flags) -> list:
     from suppression_bench import spec, suite
 
     given = pairs([text for group in flags.set or [] for text in group], "--set")
+    if flags.trace:
+        given = {"probe.trace": TRACED, **given}  # a number that --set names wins
     only = pairs(flags.only, "--only", split=True)
     if flags.suite:
         refused = [name for name in ("method", "recipe") if getattr(flags, name)]
@@ -98,14 +146,15 @@ def _cells(flags) -> list:
             raise UserError(
                 f"bench run: --{refused[0]} goes with --data DIR; a suite names its own (use --only method=NAME)"
             )
-        if flags.digit_source:
-            given["data.digit_source"] = flags.digit_source
-        return suite.cells_of_suite(flags.suite, suite.Request(given, only, flags.seeds))
+        for option in ("digit_source", "image_source"):
+            if getattr(flags, option):
+                given[f"data.{option}"] = getattr(flags, option)
+        return suite.cells_of_suite(flags.suite, suite.Request(given, only, flags.seeds, flags.tier))
     if not flags.method:
         raise UserError("bench run --data DIR needs --method NAME (see bench list methods)")
-    if only or flags.digit_source:
-        name = "--only" if only else "--digit-source"
-        raise UserError(f"bench run: {name} goes with a suite, not with --data DIR")
+    for name in ("only", "digit_source", "image_source", "tier"):
+        if getattr(flags, name):
+            raise UserError(f"bench run: --{name.replace('_', '-')} goes with a suite, not with --data DIR")
     recipe = flags.recipe or manifest.read(Path(flags.data))["recipe"]
     origin = spec.Origin("bench run", varied=tuple(given), folder=str(Path(flags.data).absolute()))
     made, faults = spec.make_cells(flags.method, recipe, [("--set", given)], list(range(flags.seeds or 1)), origin)
@@ -115,7 +164,7 @@ def _cells(flags) -> list:
 
 
 def _render(out: Path) -> None:
-    from suppression_bench.results import figures, tables
+    from suppression_bench.results import drawings, tables
     from suppression_bench.results.frame import long_table
 
     frame = long_table([out])
@@ -124,9 +173,9 @@ def _render(out: Path) -> None:
     (out / "table.csv").write_text(tables.render(frame, "csv"))
     tables.write_csv(frame, out / "long.csv")
     print("\n" + text)
-    if figures.can_draw(frame):
+    written = ["table.md", "table.csv", "long.csv"]
+    for drawing in drawings.drawings([out]):
         for ending in ("png", "svg"):
-            figures.suppression_curves(frame, out / f"curves.{ending}")
-        print(f"written: {out}/table.md, table.csv, long.csv, curves.png, curves.svg")
-    else:
-        print(f"written: {out}/table.md, table.csv, long.csv")
+            drawing.draw(out / f"{drawing.name}.{ending}")
+            written.append(f"{drawing.name}.{ending}")
+    print(f"written: {out}/{', '.join(written)}")

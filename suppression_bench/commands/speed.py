@@ -16,7 +16,19 @@ EMBEDDED = {
     "natural-small": {"dataset": "digit-on-imagenet", "image_size": 64},
     "natural": {"dataset": "digit-on-imagenet", "image_size": 64},
     "cifar": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "temperature": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "macl": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "images-small": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "generalized": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "generalized-imagenet": {"dataset": "digit-on-imagenet"},
     "multidigits": {"dataset": "multidigits", "train": 2048, "probe_train": 1000, "probe_test": 200},
+    "multidigits-small": {
+        "dataset": "multidigits",
+        "canvas": 56,
+        "train": 2048,
+        "probe_train": 1000,
+        "probe_test": 200,
+    },
 }
 DEFAULT = "randbit-small"
 

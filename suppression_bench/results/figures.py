@@ -1,16 +1,18 @@
-"""Figures drawn from records: suppression curves."""
+"""Suppression curves: accuracy against the competitor's strength, drawn from records."""
 
+import math
 import re
 from pathlib import Path
 
 import pandas
 
 from generators.dataset import UserError
+from suppression_bench.results import style
 from suppression_bench.results.frame import BITS, GROUP, KINDS, summarise
 
-# Okabe & Ito's palette, with a marker each: told apart by colour-blind eyes and in grey print.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
+NEEDS = "a suite with results at two strengths or more; run one, such as `bench run quick`"
+COLUMNS = 3  # panels side by side at the most
+BATCHES = 3  # saturation lines at the most: more of them say nothing
 
 
 def can_draw(frame: pandas.DataFrame) -> bool:
@@ -22,59 +24,65 @@ def can_draw(frame: pandas.DataFrame) -> bool:
 def suppression_curves(frame: pandas.DataFrame, path: Path, probe: str | None = None) -> None:
     """Accuracy against the competitor's strength: a panel per feature, a line per method, untrained and chance drawn.
 
+    Where the strength is a number of random bits, a line marks log2(batch size): from there on the codes alone tell
+    the samples of a batch apart.
+
     Arguments:
         frame: from `frame.long_table`.
         path: a .png or .svg file.
         probe: lbfgs, online or sgd (default: the first of these that is there).
 
     Raises:
-        UserError: fewer than two strengths.
+        UserError: fewer than two strengths, or no results by the probe.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     if not can_draw(frame):
-        raise UserError(
-            "bench plot: no suite with results at two strengths or more; run one, such as `bench run quick`"
-        )
+        raise UserError(f"bench plot: no curves; they need {NEEDS}")
     found = summarise(frame)
-    kinds = [kind for kind in KINDS if kind in set(found["probe"])]
-    if probe and probe not in kinds:
-        raise UserError(f"bench plot: no results by the probe {probe!r}; there are {', '.join(kinds)}")
-    probe = probe or kinds[0]
+    probe = chosen_probe(found, probe)
     found = found[(found["probe"] == probe) & (found["layer"] == "encoder") & (found["strength_name"] != "")]
     groups = [(key, part) for key, part in found.groupby(GROUP, sort=False)]
     features = {key: sorted(set(part["feature"]), key=lambda f: (f == BITS, f)) for key, part in groups}
-    columns = max(len(names) for names in features.values())
-    with plt.rc_context(
-        {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "curves"}
-    ):
-        size = (4.2 * columns, 3.4 * len(groups))
-        figure, axes = plt.subplots(
-            len(groups), columns, figsize=size, squeeze=False, layout="constrained", sharex="row", sharey=True
-        )
-        for row, (key, part) in zip(axes, groups, strict=True):
-            titles, places = _titles(part), _places(part["strength"])
-            for axis, feature in zip(row, features[key], strict=False):
-                _panel(axis, part[part["feature"] == feature], titles, places)
-                axis.set_title(f"{feature} ({key[0]}{' over ' + key[1] if key[1] else ''})", fontsize=9)
+    titles = methods(found)
+    columns = min(COLUMNS, max(len(names) for names in features.values()))
+    rows = {key: math.ceil(len(names) / columns) for key, names in features.items()}
+    with style.canvas(path, sum(rows.values()), columns, (4.2, 3.4), sharey=True) as (figure, axes):
+        top = 0
+        for key, part in groups:
+            batches = _batches(frame, key)
+            panels = list(axes[top : top + rows[key]].flat)
+            top += rows[key]
+            for axis, feature in zip(panels, features[key], strict=False):
+                _panel(axis, part[part["feature"] == feature], titles, _places(part["strength"]))
+                title = axis.set_title(f"{feature} ({style.heading(key)})")
                 axis.set_xlabel(f"strength of the competitor: {key[3]}")
                 axis.set_ylabel(f"test accuracy, {probe} probe")
-            for axis in row[len(features[key]) :]:
+                axis.tick_params(labelleft=True)
+                if batches:
+                    _saturation(axis, batches)
+                    title.set_position((0.5, 1))
+                    axis.set_title(title.get_text(), pad=18)
+            if len({axis.get_xlim() for axis in panels[: len(features[key])]}) > 1:
+                _same_range(panels[: len(features[key])])
+            for axis in panels[len(features[key]) :]:
                 axis.set_visible(False)
-            handles, labels = row[0].get_legend_handles_labels()
-            row[len(features[key]) - 1].legend(
-                handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False
-            )
-        metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-        figure.savefig(path, dpi=150, metadata=metadata)
-        plt.close(figure)
+        style.legend(figure, style.note("lines", "bands", found["n"].max() > 1))
 
 
-def _titles(part: pandas.DataFrame) -> list[tuple[str, str]]:
-    pairs = dict.fromkeys(zip(part["method"], part["setting"], strict=True))
+def chosen_probe(found: pandas.DataFrame, probe: str | None) -> str:
+    """The probe to draw: the one asked for, or the first kind that there are results of.
+
+    Raises:
+        UserError: no results by the one asked for.
+    """
+    kinds = [kind for kind in KINDS if kind in set(found["probe"])]
+    if probe and probe not in kinds:
+        raise UserError(f"bench plot: no results by the probe {probe!r}; there are {', '.join(kinds)}")
+    return probe or kinds[0]
+
+
+def methods(found: pandas.DataFrame) -> list[tuple[str, str]]:
+    """The (method, setting) pairs but the untrained ones, in the order of their looks."""
+    pairs = dict.fromkeys(zip(found["method"], found["setting"], strict=True))
     return sorted(pair for pair in pairs if pair[0] != "untrained")
 
 
@@ -89,19 +97,53 @@ def _panel(axis, part: pandas.DataFrame, titles: list[tuple[str, str]], places: 
     for position, (method, setting) in enumerate(titles):
         line = part[(part["method"] == method) & (part["setting"] == setting)]
         if len(line):
-            style = dict(color=COLOURS[position % len(COLOURS)], marker=MARKERS[position % len(MARKERS)], markersize=5)
-            x, mean = line["x"], line["mean"]
-            axis.plot(x, mean, label=f"{method} {setting}".strip(), linewidth=1.6, **style)
-            if line["n"].max() > 1:
-                spread = line["deviation"].fillna(0)
-                axis.fill_between(x, mean - spread, mean + spread, color=style["color"], alpha=0.15, linewidth=0)
+            look = style.look(position)
+            axis.plot(line["x"], line["mean"], label=f"{method} {setting}".strip(), **look)
+            _band(axis, line, look["color"])
     floors = part[part["method"] == "untrained"]
-    for setting, floor in floors.groupby("setting", sort=True):
+    for marker, (setting, floor) in zip("*x+1234", floors.groupby("setting", sort=True), strict=False):
+        _band(axis, floor, style.GREY)
         label = f"untrained {setting}".strip() + f" (mean of {int(floor['n'].min())})"
-        axis.plot(floor["x"], floor["mean"], color="#777777", linestyle="--", linewidth=1.4, marker=".", label=label)
-    axis.axhline(chance, color="#777777", linestyle=":", linewidth=1.2, label="chance")
+        look = dict(color=style.GREY, linestyle="--", linewidth=1.4, marker=marker, markersize=6)
+        axis.plot(floor["x"], floor["mean"], label=label, **look)
+    axis.axhline(chance, color=style.GREY, linestyle=":", linewidth=1.2, label="chance")
     axis.set_ylim(-0.02, 1.03)
-    axis.grid(alpha=0.25, linewidth=0.5)
+
+
+def _band(axis, line: pandas.DataFrame, colour: str) -> None:
+    # The spread over seeds, where there are several; at a single strength a band has no width.
+    mean, spread = line["mean"], style.spread(line, "deviation")
+    if line["n"].max() > 1 and len(line) > 1:
+        axis.fill_between(line["x"], mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+    elif line["n"].max() > 1:
+        axis.errorbar(line["x"], mean, yerr=spread, fmt="none", ecolor=colour, elinewidth=1, capsize=3)
+
+
+def _batches(frame: pandas.DataFrame, key: tuple) -> list[int]:
+    # Sizes of the batches that were trained with, where the competitor is a number of bits.
+    if key[3] != BITS:
+        return []
+    own = frame[(frame[GROUP] == list(key)).all(axis=1) & frame["accuracy"].notna() & (frame["steps"] > 0)]
+    sizes = sorted({int(size) for size in own["batch_size"].dropna()})
+    return sizes if len(sizes) <= BATCHES else []
+
+
+def _saturation(axis, batches: list[int]) -> None:
+    places = [math.log2(size) for size in batches]
+    for place in places:
+        axis.axvline(place, color=style.GREY, linestyle="-.", linewidth=0.9)
+    text = ", ".join(f"log₂({size})" for size in batches)
+    axis.text(
+        sum(places) / len(places), 1.0, text, fontsize=style.SMALL, ha="center", va="bottom",
+        transform=axis.get_xaxis_transform(),
+    )  # fmt: skip
+
+
+def _same_range(panels: list) -> None:
+    # A feature without results at a strength keeps its place beside the others.
+    limits = [axis.get_xlim() for axis in panels]
+    for axis in panels:
+        axis.set_xlim(min(low for low, _ in limits), max(high for _, high in limits))
 
 
 def _places(strengths: pandas.Series) -> tuple[dict, list[str]]:

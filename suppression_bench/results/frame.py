@@ -14,8 +14,9 @@ GROUP = ["dataset", "pictures", "variant", "strength_name"]  # what one table or
 KINDS = ["lbfgs", "online", "sgd"]
 COLUMNS = [
     "dataset", "pictures", "variant", "digest", "method", "setting", "encoder", "recipe", "strength_name", "strength",
-    "seed", "status", "error", "probe", "layer", "feature", "accuracy", "train_accuracy", "n", "chance", "majority",
-    "l2", "converged", "collapsed", "absent", "seconds", "steps", "device", "torch", "version", "commit", "id",
+    "batch_size", "temperature", "seed", "status", "error", "probe", "layer", "feature", "accuracy", "train_accuracy",
+    "n", "chance", "majority", "l2", "converged", "collapsed", "absent", "seconds", "steps", "device", "torch",
+    "version", "commit", "id",
 ]  # fmt: skip
 
 
@@ -69,6 +70,8 @@ def _cell_fields(spec: dict) -> dict:
         "setup": _setup(spec),
         "strength_name": strength["key"],
         "strength": _strength(strength["value"]),
+        "batch_size": spec["train"].get("batch_size"),
+        "temperature": _temperature(spec),
         "seed": spec["seed"],
     }
 
@@ -76,6 +79,12 @@ def _cell_fields(spec: dict) -> dict:
 def _strength(value):
     # A text where there is none: pandas would make 5 of [5, None] a 5.0.
     return "" if value is None else _show(value) if isinstance(value, list) else value
+
+
+def _temperature(spec: dict) -> float | None:
+    # The loss's own, or that of a method which needs none of its losses (as swav).
+    parts = (spec["loss"], spec["method"])
+    return next((part["options"]["temperature"] for part in parts if part and "temperature" in part["options"]), None)
 
 
 def _setup(spec: dict) -> str:

@@ -27,14 +27,17 @@ def long_metrics(folders: list[Path]) -> pandas.DataFrame:
     """
     frame = long_table(folders)
     cells = frame.drop_duplicates("id").set_index("id")
-    rows = []
+    rows, seen = [], set()
     for folder in folders:
         for path in sorted(Path(folder).rglob(records.NAME)):
             record = records.read(path)
+            if record["id"] in seen:
+                continue
+            seen.add(record["id"])
             cell = cells.loc[record["id"]]
             place = {key: cell[key] for key in (*GROUP, "strength", "encoder", "method", "setting", "seed")}
             rows += [{**place, **line} for line in _lines(record["metrics"])]
-    found = pandas.DataFrame(rows).drop_duplicates()
+    found = pandas.DataFrame(rows)
     if found.empty:
         return found
     found["setting"] = found["setting"].fillna("")
@@ -109,14 +112,12 @@ def render(folders: list[Path], paper: bool = False) -> str:
     """The tables as markdown, with what the columns mean and which cells are not in them."""
     found, frame = long_metrics(folders), long_table(folders)
     if found.empty:
-        return "\n".join([NOTHING, *absent(frame)])
+        return "\n".join([NOTHING, *(f"- {note}" for note in absent(frame))])
     parts = [
         f"**{heading}**\n\n{table.to_markdown(index=False, disable_numparse=True)}"
         for heading, table in pivot(found, paper)
     ]
-    notes = [
-        "Features of length 1. k-NN: 200 train neighbours by cosine, fewer where there are fewer. docs/protocol.md."
-    ]
+    notes = [*NOTES]
     numbers = beside(found) if paper else []
     if numbers:
         sources = sorted({number.source for number in numbers})
@@ -124,7 +125,8 @@ def render(folders: list[Path], paper: bool = False) -> str:
         notes += [f"In brackets: the published value, and ours minus it ({named}).", *published.notes(numbers)]
     elif paper:
         notes.append("No published metric is known for any of these cells.")
-    return "\n\n".join([*parts, "\n".join([*(f"- {note}" for note in notes), *absent(frame)])])
+    return "\n\n".join([*parts, "\n".join(f"- {note}" for note in [*notes, *absent(frame)])])
 
 
+NOTES = ["Features of length 1. k-NN: 200 train neighbours by cosine, fewer where there are fewer. docs/protocol.md."]
 NOTHING = "No metrics in these records (cells failed, probe.metric_samples was 0, or they are older than the metrics)."

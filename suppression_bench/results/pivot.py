@@ -1,5 +1,6 @@
 """The table before it is written: rows by method and probe, columns by feature and strength, a cell at each crossing."""
 
+import numbers
 from dataclasses import dataclass, field
 
 import pandas
@@ -125,7 +126,7 @@ def _title(method: str, setting) -> str:
 
 def strength_order(strength):
     """Numbers by size, texts behind them."""
-    return (0, float(strength)) if isinstance(strength, (int, float)) else (1, str(strength))
+    return (0, float(strength)) if isinstance(strength, numbers.Real) else (1, str(strength))  # pandas' own ints too
 
 
 def _column_order(key):

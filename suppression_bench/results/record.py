@@ -54,6 +54,13 @@ FEATURE_KEYS = {
     **PLACE_KEYS, "feature": str, "tolerance": MAYBE, "sensitivity": MAYBE, "knn_correct": (int, type(None)), "agreement": MAYBE,
 }  # fmt: skip
 
+# Optional: how many test samples each feature's probe got right after some training steps (docs/protocol.md).
+TRACE = "trace"
+TRACE_KEYS = {"version": int, "probe": str, "l2": MAYBE, "points": list}
+POINT_KEYS = {
+    "step": int, "feature": str, "splits": list, "correct": int, "n": int, "train_n": int, "converged": bool,
+}  # fmt: skip
+
 
 def write(folder: Path, record: dict) -> None:
     """Write the record atomically and last: its presence says that the cell is done.
@@ -84,7 +91,8 @@ def read(path: Path) -> dict:
 
 
 def check(record: dict, what: str) -> None:
-    faults = strict_json.faults(record, KEYS, "the record")
+    keys = {**KEYS, TRACE: dict} if isinstance(record, dict) and TRACE in record else KEYS
+    faults = strict_json.faults(record, keys, "the record")
     if not faults and record["schema"] != SCHEMA:
         faults.append(f"schema {record['schema']} is not {SCHEMA}")
     if not faults:
@@ -96,6 +104,7 @@ def check(record: dict, what: str) -> None:
         for probe in record["probes"]:
             faults += strict_json.faults(probe, PROBE_KEYS, "a probe") or _contradictions(probe)
         faults += _metric_faults(record["metrics"])
+        faults += _trace_faults(record[TRACE]) if TRACE in record else []
     if faults:
         raise UserError(f"{what}: not a valid record ({'; '.join(faults[:5])}); delete the file and run the cell again")
 
@@ -153,6 +162,18 @@ def _metric_faults(metrics: dict) -> list[str]:
         own = strict_json.faults(feature, FEATURE_KEYS, "metrics of a feature") or _place_faults(feature)
         if not own and not 0 <= (feature["knn_correct"] or 0) <= feature["n"]:
             own.append(f"metrics of {feature['feature']}: knn_correct lies outside 0..n")
+        faults += own
+    return faults
+
+
+def _trace_faults(trace: dict) -> list[str]:
+    faults = strict_json.faults(trace, TRACE_KEYS, TRACE)
+    for point in [] if faults else trace["points"]:
+        own = strict_json.faults(point, POINT_KEYS, "a point of the trace")
+        if not own and not (0 <= point["correct"] <= point["n"] and point["n"] > 0):
+            own.append(f"trace of {point['feature']}: correct lies outside 0..n, or n is 0")
+        if not own and (point["step"] < 1 or point["train_n"] < 1):
+            own.append(f"trace of {point['feature']}: step and train_n must be above 0")
         faults += own
     return faults
 

@@ -81,3 +81,25 @@ def compiled(module: nn.Module, mode: str) -> Iterator[None]:
     finally:
         for encoder in encoders:
             encoder._compiled_call_impl = None  # torch offers no other way back
+
+
+@contextmanager
+def interrupted(module: nn.Module) -> Iterator[None]:
+    """Inside `prepared`, for a look at the network: uncompiled, free to use any kernel; afterwards all is as it was.
+
+    A compiled encoder would be compiled again for the look's batches, and a CUDA graph would write over its own answers.
+    """
+    encoders = [(part, part._compiled_call_impl) for part in module.modules() if isinstance(part, Encoder)]
+    modes = [(part, part.training) for part in module.modules()]
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    try:
+        for encoder, _ in encoders:
+            encoder._compiled_call_impl = None
+        torch.use_deterministic_algorithms(False)
+        yield
+    finally:
+        for encoder, call in encoders:
+            encoder._compiled_call_impl = call
+        for part, mode in modes:
+            part.training = mode
+        torch.use_deterministic_algorithms(deterministic)

@@ -38,6 +38,13 @@ def test_means_over_seeds_and_bits(tmp_path):
     assert list(table.columns)[:4] == ["method", "layer", "k-NN % digit", "k-NN % bits"]
 
 
+def test_bits_of_equal_value_all_count_and_a_cell_named_twice_counts_once(tmp_path):
+    folder = write_records(tmp_path, [record(metrics=metrics(100, bits=(200, 200, 80)), bits=3)])
+    [(_, table)] = metric_tables.pivot(metric_tables.long_metrics([folder, folder]))
+    [row] = table.to_dict("records")
+    assert row["k-NN % bits"] == "80.0" and row["k-NN % digit"] == "50.0"  # (100 + 100 + 40) / 3
+
+
 def test_one_table_per_strength_and_undefined_values_stay_empty(tmp_path):
     made = [record(metrics=metrics(20), bits=0), record(metrics=metrics(30, uniformity=None), bits=5)]
     made.append(record(metrics=metrics(40), method="byol", bits=5))

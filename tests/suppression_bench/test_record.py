@@ -138,3 +138,18 @@ def test_a_wrong_record_is_never_written(good, tmp_path):
     with pytest.raises((UserError, ValueError)):
         record.write(tmp_path, good)
     assert not (tmp_path / record.NAME).exists()
+
+
+def test_a_trace_is_optional_and_strict(good, tmp_path):
+    point = {
+        "step": 1, "feature": "digit", "splits": ["pretrain", "probe-test"], "correct": 30, "n": 100, "train_n": 200,
+        "converged": True,
+    }  # fmt: skip
+    good["trace"] = {"version": 1, "probe": "lbfgs", "l2": 1e-3, "points": [point]}
+    record.write(tmp_path, good)
+    assert record.read(tmp_path / record.NAME) == good
+    assert "correct lies outside 0..n" in refused(tmp_path, edited(good, "trace", "points", 0, "correct", value=101))
+    assert "'extra'" in refused(tmp_path, edited(good, "trace", "points", 0, "extra", value=1))
+    assert "step" in refused(tmp_path, edited(good, "trace", "points", 0, "step", value=0))
+    assert "'points'" in refused(tmp_path, edited(good, "trace", value={"version": 1, "probe": "sgd", "l2": None}))
+    assert "trace" in refused(tmp_path, edited(good, "trace", value=[]))

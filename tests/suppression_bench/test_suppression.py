@@ -2,11 +2,14 @@
 
 import math
 import statistics
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from suppression_bench.evaluation import suppression
 
@@ -66,15 +69,73 @@ def test_the_score_is_the_worst_features():
     assert suppression.score([[1.0, None]]) is None
 
 
-def test_an_interval_is_the_middle_of_the_resamples():
-    values = np.array([0.1, 0.2, 0.4, 0.8])
-    low, high = suppression.interval(4, lambda seeds: values[seeds].mean(), draws=4000)
-    # The exact distribution: all 4^4 resamples are alike.
-    exact = sorted(values[list(np.unravel_index(i, (4,) * 4))].mean() for i in range(256))
-    assert low == pytest.approx(np.quantile(exact, 0.025), abs=0.03)
-    assert high == pytest.approx(np.quantile(exact, 0.975), abs=0.03)
-    again = suppression.interval(4, lambda seeds: values[seeds].mean(), draws=4000)
-    assert (low, high) == again
+def test_the_resamples_are_those_of_the_stream_in_any_order():
+    positions, times = suppression.resamples(3, draws=30_000)
+    assert positions.shape == (10, 3) and times.sum() == 30_000 and (np.diff(positions) >= 0).all()
+    # A resample is drawn in as many orders as it has: 1, 3 or 6 of 27.
+    orders = [6 if len(set(row)) == 3 else 3 if len(set(row)) == 2 else 1 for row in positions.tolist()]
+    assert (times / 30_000).tolist() == pytest.approx([n / 27 for n in orders], abs=0.01)
+    assert (suppression.resamples(3)[1] == suppression.resamples(3)[1]).all()
+
+
+@pytest.mark.parametrize("values", [[0.5, 0.6, 0.8], [0.1, 0.2, 0.4, 0.8], [0.91, 0.93, 0.9, 0.95, 0.94, 0.9, 0.92]])
+def test_the_interval_of_a_mean_is_students(values):
+    low, high = suppression.interval(len(values), lambda seeds: np.array(values)[seeds].mean(), draws=50_000)
+    own = stats.t.interval(0.95, len(values) - 1, loc=np.mean(values), scale=stats.sem(values))
+    assert (low, high) == pytest.approx(own, abs=0.02 * (own[1] - own[0]))
+
+
+def test_the_interval_by_hand():
+    # Three values a step of .1 apart: mean .6, SD .1, and t of two degrees of freedom 4.3027: .6 +- 4.3027 * .1 / sqrt(3).
+    values = np.array([0.5, 0.6, 0.7])
+    assert suppression.interval(3, lambda seeds: values[seeds].mean(), draws=100_000) == pytest.approx(
+        (0.3516, 0.8484), abs=0.002
+    )
+    low, high = suppression.interval(3, lambda seeds: values[seeds].mean(), limits=(0.4, 0.7))
+    assert (low, high) == (0.4, 0.7)
+
+
+def test_an_interval_that_is_none_and_one_without_width():
     assert suppression.interval(1, lambda seeds: 1.0) is None
     assert suppression.interval(3, lambda seeds: None if 2 in seeds else 1.0) is None
+    assert suppression.interval(3, lambda seeds: None) is None
     assert suppression.interval(3, lambda seeds: 0.5) == (0.5, 0.5)
+
+
+def test_the_half_points_interval_by_hand():
+    # Lower ends 1, .75, .25 cross one half at 7.5; upper ends 1, .9, .7 never do.
+    ends = [(1.0, 1.0), (0.75, 0.9), (0.25, 0.7)]
+    assert suppression.half_point_interval([0, 5, 10], ends) == (7.5, math.inf)
+    assert suppression.half_point_interval([0, 5, 10], [(1.0, 1.0), (0.4, 0.6), (0.2, 0.3)]) == (
+        pytest.approx(5 * 0.5 / 0.6),
+        pytest.approx(5 + 5 * 0.1 / 0.3),
+    )
+    assert suppression.half_point_interval([0, 5], [(1.0, 1.0), None]) is None
+
+
+SIMULATION = spec_from_file_location("coverage", Path(__file__).parents[2] / "benchmarks" / "coverage.py")
+coverage = module_from_spec(SIMULATION)
+SIMULATION.loader.exec_module(coverage)
+
+
+@pytest.mark.parametrize("profile", ["open", "edge"])
+@pytest.mark.parametrize("name", ["retention", "SI", "score"])
+def test_an_interval_of_three_seeds_holds_the_true_value_as_often_as_it_says(name, profile):
+    for noise in ("normal", "skewed"):
+        share, _ = coverage.coverage(name, coverage.in_use, profile, noise, 0.02, 3, experiments=1000)
+        assert 0.90 <= share <= 0.98, noise
+
+
+def test_five_seeds_and_the_half_point_too_and_a_percentile_interval_does_not():
+    assert 0.90 <= coverage.coverage("SI", coverage.in_use, "open", "skewed", 0.02, 5, experiments=500)[0] <= 0.98
+    assert coverage.coverage("s50", None, "open", "normal", 0.02, 3, experiments=500)[0] >= 0.90
+    assert coverage.coverage("SI", coverage.percentile, "open", "normal", 0.02, 3, experiments=500)[0] < 0.85
+
+
+def test_the_simulations_true_means_and_noise_are_what_they_say():
+    for name, shape in coverage.NOISES.items():
+        even = shape((np.arange(200_000) + 0.5) / 200_000)
+        assert even.mean() == pytest.approx(0, abs=0.01), name
+        assert even.std() == pytest.approx(1, abs=0.01), name
+    values, true = coverage.accuracies("edge", "normal", 0.05, 3, 20_000)
+    assert values.mean(axis=(0, 1)) == pytest.approx(true, abs=0.001) and values.max() == 1.0

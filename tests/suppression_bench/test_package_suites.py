@@ -1,0 +1,141 @@
+"""Every suite of the package: each tier resolves on data of its size, the roles are there, one tiny cell runs through."""
+
+import numpy as np
+import pytest
+import yaml
+from small_cells import CPU
+
+from generators import sources
+from generators.catalog import dataset
+from generators.image_source import ImageSource
+from suppression_bench import cell as cells
+from suppression_bench import runner, suite, tiers
+from suppression_bench.training.loop import Training
+from suppression_bench.training.views import Augmentation
+
+
+def read(name):
+    return yaml.safe_load((suite.SUITES / f"{name}.yaml").read_text()), f"suite {name}"
+
+
+NAMES = sorted(path.stem for path in suite.SUITES.glob("*.yaml"))
+TIERS = [(name, tier) for name in NAMES for tier in read(name)[0].get("tiers", {None: {}})]
+ROLES = {"simclr", "byol", "vae", "supervised", "untrained"}
+FAMILIES = ("randbit-", "multidigits-", "digit-on-imagenet", "everything-", "quick")
+COUNTS = {"cifar10": (50_000, 10_000, 10), "folder": (100_000, 5_000, 1000), "leaves": (10_000, 2_000, 10)}
+SIDES = {"cifar10": 32, "leaves": 64}
+
+TINY = {
+    "train.steps": 2,
+    "train.batch_size": 16,
+    "train.warmup_epochs": 0,
+    "probe.l2": [0.01],
+    "probe.metric_samples": 10,
+}
+TINY_DATA = {
+    "randbit": {"train": 40, "test": 20},
+    "multidigits": {"train": 40, "probe_train": 30, "probe_test": 20},
+    "digit-on-imagenet": {"train": 40, "test": 20, "image_size": 32, "digit_source": "optdigits"},
+}
+
+
+class Pictures(ImageSource):
+    """As many labels as the real source has, and no picture."""
+
+    digest, licence = "d" * 64, "none"
+
+    def __init__(self, kind):
+        train, test, classes = COUNTS[kind]
+        self.name, self.side, self.classes = kind, SIDES.get(kind), [str(number) for number in range(classes)]
+        self.labels = {"train": np.arange(train) % classes, "test": np.arange(test) % classes}
+
+    def picture(self, part, index, side):
+        raise AssertionError("no picture is drawn here")
+
+
+def digits(name):
+    counts = {"train": 60_000, "test": 10_000} if name == "mnist" else {"train": 1347, "test": 450}
+    labels = {part: np.arange(count) % 10 for part, count in counts.items()}
+    return sources.DigitSource(name, "d" * 64, "none", {}, labels)
+
+
+@pytest.fixture
+def sized_sources(monkeypatch):
+    """Sources that have the real ones' sizes without their files."""
+    monkeypatch.setattr(sources, "digits", digits)
+    for module in ("randbit", "digit_on_imagenet"):
+        monkeypatch.setattr(f"generators.datasets.{module}.images", Pictures)
+
+
+@pytest.mark.parametrize(("name", "tier"), TIERS)
+def test_every_tier_resolves(name, tier, sized_sources):
+    variants, faults = tiers.variants(*read(name))
+    [variant] = [one for one in variants if one.tier == (tier or "")]
+    found, more = suite.cells_of_tier(variant, name, suite.Request())
+    assert not faults + more
+    assert len({cell.folder_name for cell in found}) == len(found)
+    opened = {}
+    for cell in found:
+        key = runner.place_key(cell)
+        if key not in opened:
+            opened[key] = dataset(*cell.dataset)
+        shape = opened[key].picture_shape
+        cls = cells.catalog.load_class("suppression_bench.methods", cell.references["method"], cells.Method)
+        Augmentation(**cell.spec["augmentation"]).check(shape, cls.views)
+        if cls.trains:
+            assert Training(**cell.spec["train"]).total_steps(opened[key].splits["pretrain"]) > 0
+    methods = {cell.spec["method"]["name"] for cell in found}
+    assert "untrained" in methods
+    for spec in (cell.spec for cell in found if cell.spec["method"]["name"] == "untrained"):
+        same = [c for c in found if {**c.spec, "seed": 0} == {**spec, "seed": 0}]
+        assert len(same) == 3 or spec["encoder"]["name"] == "raw-pixels", "the floor is a mean of three"
+    if name.startswith(FAMILIES):
+        assert methods >= ROLES
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in ("quick", "methods-quick", "temperature-quick")]
+)
+def test_every_suite_has_a_quick_tier(name):
+    assert {tier for owner, tier in TIERS if owner == name} == {"quick", "small", "paper"} or name == "everything-quick"
+
+
+def tiny(name, tier, method, **changes):
+    """The first cell of a method, cut down until it takes a second."""
+    [*_, wanted] = [one for one in tiers.variants(*read(name))[0] if one.tier == tier]
+    changes = {**TINY, **{f"data.{key}": value for key, value in TINY_DATA[wanted.content["data"]["dataset"]].items()}}
+    if wanted.content["data"].get("digit_source"):
+        changes["data.digit_source"] = "optdigits"
+    if wanted.content["data"].get("image_source"):
+        changes |= {"data.image_source": "leaves", "augmentation.blur": 0}
+        changes |= {"data.image_size": 16} if wanted.content["data"]["dataset"] == "randbit" else {}
+    return suite.cells_of_suite(name, suite.Request(changes, {"method": [method]}, tier=tier))[0]
+
+
+CASES = [
+    ("randbit-mnist", "quick", "vae"), ("randbit-images", "quick", "byol"), ("multidigits-count", "quick", "simclr"),
+    ("multidigits-size", "quick", "supervised"), ("digit-on-imagenet", "quick", "vae"), ("losses", "quick", "simclr"),
+    ("losses", "small", "simclr"), ("temperature", "paper", "memory-bank"), ("macl", "quick", "simclr"),
+    ("align-uniform", "quick", "simclr"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "tier", "method"), CASES)
+def test_a_tiny_cell_runs_through(name, tier, method, cache, tmp_path):
+    cell = tiny(name, tier, method)
+    runner.prepare([cell], 1, lambda line: None)
+    made = cells.run(cell, tmp_path, CPU)
+    assert made["run"]["status"] == "ok" and made["run"]["steps"] == 2
+    assert {probe["probe"] for probe in made["probes"]} >= {"lbfgs"} and made["metrics"]
+    assert made["spec"]["suite"]["name"] == name and made["spec"]["strength"]
+
+
+@pytest.mark.parametrize("family", sorted(TINY_DATA))
+def test_a_tiny_cell_of_everything_runs_through(family, cache, tmp_path):
+    only = {"data.dataset": [family], "method": ["simclr"]}
+    [cell, *_] = suite.cells_of_suite("everything-quick", suite.Request({**TINY, "data.train": 40}, only))
+    few = {"test": 20, "probe_train": 30, "probe_test": 20}  # of no family all of them, so --set cannot name them
+    cell.dataset[1].update({key: value for key, value in few.items() if key in cell.dataset[1]})
+    runner.prepare([cell], 1, lambda line: None)
+    made = cells.run(cell, tmp_path, CPU)
+    assert made["run"]["status"] == "ok" and made["spec"]["data"]["dataset"] == family

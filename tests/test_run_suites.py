@@ -1,0 +1,131 @@
+"""bench run on suites: tiers, a dry run, a budget, folders of several suites, and a kill in the middle."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from suppression_bench import stand_in
+from suppression_bench.cli import main
+
+SUITE = """
+version: 1
+title: a test
+data: {dataset: randbit, digit_source: optdigits, train: 120, test: 40}
+strength: bits
+recipe: randbit-small
+set: {train: {epochs: 2, batch_size: 60}, probe: {l2: [0.01], metric_samples: 0}}
+tier: small
+cells:
+  - {method: untrained, grid: {bits: [0, 2]}, seeds: [0, 1]}
+  - {method: simclr, grid: {bits: [0, 2]}}
+tiers:
+  small: {}
+  quick: {cells: [{method: untrained}]}
+"""
+
+
+def bench(*arguments) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def suite(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    return tmp_path
+
+
+def finished(folder) -> dict:
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("result.json")}
+
+
+def test_a_tier_runs_in_a_folder_of_its_own(suite, capsys):
+    assert bench("run", "suite.yaml", "--tier", "quick", "--workers", 1, "--threads", 1) == 0
+    assert len(finished(suite / "runs" / "suite-quick")) == 1 and not (suite / "runs" / "suite").exists()
+    assert bench("run", "suite.yaml", "--tier", "quik") == 2
+    assert "did you mean 'quick'" in capsys.readouterr().err
+    assert bench("run", "--data", "data", "--method", "simclr", "--tier", "quick") == 2
+    assert "--tier goes with a suite" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_all_and_writes_nothing(suite, capsys, monkeypatch):
+    monkeypatch.setenv("SUPPRESSION_BENCH_CACHE", str(suite / "cache"))
+    monkeypatch.setattr(stand_in, "seconds", lambda *arguments: 60.0)
+    before = sorted(suite.rglob("*"))
+    assert bench("run", "suite.yaml", "--dry-run", "--workers", 2, "--budget", "2m") == 0
+    said = capsys.readouterr().out
+    assert "6 cells on" in said and "| simclr bits=2 seed=0 | 60 s | measured here on random pictures |" in said
+    assert "randbit digit_source=optdigits train=120 test=40 (160 samples): would be generated, about" in said
+    assert "about 6 min, 3 min with 2 at once" in said and "budget: 4 of 6 cells would fit into 2 min" in said
+    assert sorted(suite.rglob("*")) == before
+    # With the untrained cells done, they are known to be; the others are still to be measured.
+    assert bench("run", "suite.yaml", "--only", "method=untrained", "--workers", 1, "--threads", 1, "--out", "out") == 0
+    before = sorted(suite.rglob("*"))
+    capsys.readouterr()
+    assert bench("run", "suite.yaml", "--dry-run", "--out", "out") == 0
+    said = capsys.readouterr().out
+    assert "| untrained bits=2 seed=1 | - | finished |" in said and "(160 samples): there" in said
+    assert "cells: 4 finished, 2 measured here" in said and sorted(suite.rglob("*")) == before
+
+
+def test_a_budget_leaves_whole_cells_and_the_next_run_goes_on(suite, capsys, monkeypatch):
+    # By these estimates untrained cells fit into an hour and trained ones do not.
+    hours = {"untrained": 1.0, "simclr": 7200.0}
+    monkeypatch.setattr(stand_in, "seconds", lambda cell, *rest: hours[cell.spec["method"]["name"]])
+    command = ("run", "suite.yaml", "--budget", "1h", "--workers", 1, "--threads", 1, "--out", "out")
+    assert bench(*command) == 0
+    said = capsys.readouterr().out
+    assert "not run: simclr bits=2 seed=0 (about 2.0 h)" in said
+    assert (
+        "2 of 6 cells did not fit into 1h; to go on: bench run suite.yaml --budget 1h --workers 1 --threads 1 --out out"
+        in said
+    )
+    first = finished(suite / "out")
+    assert len(first) == 4 and "missing" in (suite / "out" / "table.md").read_text()
+    assert len(json.loads((suite / "out" / "cells.json").read_text())) == 6
+    hours["simclr"] = 1.0
+    assert bench(*command) == 0
+    assert "did not fit" not in capsys.readouterr().out
+    after = finished(suite / "out")
+    assert len(after) == 6 and {path: after[path] for path in first} == first
+    assert "missing" not in (suite / "out" / "table.md").read_text()
+
+
+def test_a_budget_that_is_no_duration(suite, capsys):
+    assert bench("run", "suite.yaml", "--budget", "soon") == 2
+    assert "--budget 'soon' is no duration" in capsys.readouterr().err
+
+
+def test_a_folder_of_another_suite_is_named(suite, capsys):
+    (suite / "other.yaml").write_text(SUITE)
+    only = ("--only", "method=untrained", "seed=0", "bits=0", "--workers", 1, "--threads", 1, "--out", "out")
+    assert bench("run", "suite.yaml", *only) == 0
+    assert "holds other cells" not in capsys.readouterr().out
+    assert bench("run", "other.yaml", *only) == 0
+    assert "out holds other cells too (1 of suite suite): its tables show them all" in capsys.readouterr().out
+
+
+def test_a_killed_suite_ends_with_the_table_of_an_undisturbed_run(suite):
+    """Finished cells are not run again, and nothing in the table tells that the run was killed."""
+    flags = ["run", "suite.yaml", "--set", "epochs=20", "checkpoint_seconds=0.05", "--only", "seed=0", "--out"]
+    command = [sys.executable, "-m", "suppression_bench.cli", *flags, "killed", "--workers", "2", "--threads", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not list(suite.rglob("killed/**/checkpoint-*.pt")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    before = finished(suite / "killed")
+    assert 1 <= len(before) < 4, "the kill came too early or too late to prove anything"
+    assert not (suite / "killed" / "table.md").exists()
+    assert bench(*flags, "killed", "--workers", 1, "--threads", 1) == 0
+    after = finished(suite / "killed")
+    assert len(after) == 4 and {path: after[path] for path in before} == before
+    assert bench(*flags, "whole", "--workers", 1, "--threads", 1) == 0
+    for name in ("table.md", "table.csv", "cells.json"):
+        assert (suite / "killed" / name).read_bytes() == (suite / "whole" / name).read_bytes(), name
