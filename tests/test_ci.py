@@ -32,7 +32,7 @@ def test_a_workflow_reads_only_and_gives_the_action_what_it_takes(name):
 
 def test_the_documented_workflow_has_ten_lines():
     lines = [line for line in WORKFLOW.splitlines() if line and not line.startswith("#")]
-    assert len(lines) == 9 and "@TAG" in lines[-2]
+    assert len(lines) == 10 and "@TAG" in lines[-2]
 
 
 def test_the_action_names_flags_that_there_are(capsys):
