@@ -88,13 +88,14 @@ def test_every_tier_resolves(name, tier, sized_sources):
     assert "untrained" in methods
     for spec in (cell.spec for cell in found if cell.spec["method"]["name"] == "untrained"):
         same = [c for c in found if {**c.spec, "seed": 0} == {**spec, "seed": 0}]
-        assert len(same) == 3 or spec["encoder"]["name"] == "raw-pixels", "the floor is a mean of three"
+        alone = spec["encoder"]["name"] == "raw-pixels" or name == "tiny"  # which compares bits and shows no result
+        assert len(same) == 3 or alone, "the floor is a mean of three"
     if name.startswith(FAMILIES):
         assert methods >= ROLES
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in NAMES if name not in ("quick", "methods-quick", "temperature-quick")]
+    "name", [name for name in NAMES if name not in ("quick", "tiny", "methods-quick", "temperature-quick")]
 )
 def test_every_suite_has_a_quick_tier(name):
     assert {tier for owner, tier in TIERS if owner == name} == {"quick", "small", "paper"} or name == "everything-quick"
