@@ -129,3 +129,12 @@ def test_a_killed_suite_ends_with_the_table_of_an_undisturbed_run(suite):
     assert bench(*flags, "whole", "--workers", 1, "--threads", 1) == 0
     for name in ("table.md", "table.csv", "cells.json"):
         assert (suite / "killed" / name).read_bytes() == (suite / "whole" / name).read_bytes(), name
+
+
+def test_only_given_twice_holds_both_times(suite, capsys):
+    """Whoever repeats the flag means all of it: `--only method=simclr --only bits=2` is one cell."""
+    out = ["--dry-run", "--workers", 1, "--threads", 1, "--out", "out"]
+    assert bench("run", "suite.yaml", "--only", "method=simclr", "--only", "bits=2", *out) == 0
+    assert capsys.readouterr().out.startswith("1 cells")
+    assert bench("run", "suite.yaml", "--only", "method=simclr", "bits=0", "--only", "bits=2", *out) == 0
+    assert capsys.readouterr().out.startswith("2 cells")

@@ -1,5 +1,6 @@
 """Train and probe: bench run SUITE, or one cell with bench run --data DIR --method NAME."""
 
+import itertools
 import os
 import shlex
 import sys
@@ -25,7 +26,7 @@ def _parser() -> Parser:
     parser.add_argument("--tier", type=str, default=None, help="of a suite that has several: quick, small or paper")
     parser.add_argument("--set", type=str, nargs="+", action="append", default=None, metavar="KEY=VALUE",
                         help="settings, dotted (train.epochs=5) or short (epochs=5)")  # fmt: skip
-    parser.add_argument("--only", type=str, nargs="+", default=[], metavar="KEY=VALUES",
+    parser.add_argument("--only", type=str, nargs="+", action="append", default=None, metavar="KEY=VALUES",
                         help="keep the cells that have one of the values: temperature=0.1 bits=0,5 method=simclr")  # fmt: skip
     parser.add_argument(
         "--seeds", type=int, default=None, help="number of seeds, for cells that name none of their own"
@@ -136,10 +137,10 @@ def _cells(flags) -> list:
     from generators import manifest
     from suppression_bench import spec, suite
 
-    given = pairs([text for group in flags.set or [] for text in group], "--set")
+    given = pairs(list(itertools.chain(*flags.set or [])), "--set")
     if flags.trace:
         given = {"probe.trace": TRACED, **given}  # a number that --set names wins
-    only = pairs(flags.only, "--only", split=True)
+    only = pairs(list(itertools.chain(*flags.only or [])), "--only", split=True)
     if flags.suite:
         refused = [name for name in ("method", "recipe") if getattr(flags, name)]
         if refused:
