@@ -8,6 +8,7 @@ import pandas
 from generators.dataset import UserError
 from suppression_bench.results import record as records
 from suppression_bench.results import style
+from suppression_bench.results.found import records_below
 from suppression_bench.results.frame import BITS, GROUP, long_table
 from suppression_bench.results.pivot import strength_order
 
@@ -25,8 +26,7 @@ def traced(folders: list[Path]) -> pandas.DataFrame:
     """
     titles = long_table(folders).drop_duplicates("id").set_index("id")
     lines = {}
-    for path in (path for folder in folders for path in sorted(Path(folder).rglob(records.NAME))):
-        record = records.read(path)
+    for record in records_below(folders).values():
         if records.TRACE not in record:
             continue
         chances = {probe["feature"]: probe["chance"] for probe in record["probes"]}

@@ -6,6 +6,7 @@ import pandas
 
 from suppression_bench.results import published
 from suppression_bench.results import record as records
+from suppression_bench.results.found import records_below
 from suppression_bench.results.frame import BITS, GROUP, long_table
 from suppression_bench.results.pivot import brackets, row_order, strength_order
 from suppression_bench.results.published import Place, Published, find
@@ -27,16 +28,10 @@ def long_metrics(folders: list[Path]) -> pandas.DataFrame:
     """
     frame = long_table(folders)
     cells = frame.drop_duplicates("id").set_index("id")
-    rows, seen = [], set()
-    for folder in folders:
-        for path in sorted(Path(folder).rglob(records.NAME)):
-            record = records.read(path)
-            if record["id"] in seen:
-                continue
-            seen.add(record["id"])
-            cell = cells.loc[record["id"]]
-            place = {key: cell[key] for key in (*GROUP, "strength", "encoder", "method", "setting", "seed")}
-            rows += [{**place, **line} for line in _lines(record["metrics"])]
+    rows = []
+    for key, record in records_below(folders).items():
+        place = {name: cells.loc[key][name] for name in (*GROUP, "strength", "encoder", "method", "setting", "seed")}
+        rows += [{**place, **line} for line in _lines(record["metrics"])]
     found = pandas.DataFrame(rows)
     if found.empty:
         return found
