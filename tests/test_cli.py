@@ -38,7 +38,7 @@ def test_version_and_list(capsys):
 
 
 FAULTS = [
-    (["frobnicate"], ["unknown command", "known: conformance"]),
+    (["frobnicate"], ["unknown command", "known: check, conformance"]),
     (["run", "quikc"], ["unknown suite 'quikc'", "did you mean 'quick'"]),
     (["run"], ["give a suite"]),
     (["run", "quick", "--metod", "x"], ["unknown argument '--metod'", "did you mean '--method'"]),
@@ -121,7 +121,7 @@ def test_a_truncated_shard_is_refused_before_anything_is_written(randbit, tmp_pa
     assert bench("verify", folder) == 0
 
 
-def test_one_cell_from_data_to_table(randbit, tmp_path, capsys):
+def test_one_cell_from_data_to_table(randbit, tmp_path, capsys, monkeypatch):
     out = tmp_path / "one"
     flags = ["--set", "epochs=1", "--set", "bits=2", "batch_size=100", "--out", out]
     assert bench("run", "--data", randbit, "--method", "simclr", "--set", "temperature=0.2", *flags) == 0
@@ -138,8 +138,14 @@ def test_one_cell_from_data_to_table(randbit, tmp_path, capsys):
         assert mark in capsys.readouterr().out
     for wrong in (["--probe", "sgd"], ["--long", "--format", "latex"]):
         assert bench("table", out, *wrong) == 2
-    assert bench("table", out, "--out", tmp_path / "none" / "x.md") == 4
-    assert "Traceback" not in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    for place in (["--out", tmp_path / "none/x.md"], ["--out=none/x.md"], ["--out", "./none/x.md"], ["--out", "."]):
+        assert bench("table", out, *place) == 4
+    assert bench("report", out, "--out=./none/x.html") == 4
+    (tmp_path / "report.html").mkdir()
+    assert bench("report", out) == 4
+    said = capsys.readouterr().err
+    assert "Traceback" not in said and said.count("name another place") == 6
     assert bench("plot", out, "--out", tmp_path / "x.png") == 2  # one strength is no curve
     assert "two strengths" in capsys.readouterr().err
 

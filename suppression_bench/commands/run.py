@@ -170,8 +170,8 @@ def _render(out: Path) -> None:
 
     frame = long_table([out])
     text = tables.render(frame, "markdown")
-    (out / "table.md").write_text(text)
-    (out / "table.csv").write_text(tables.render(frame, "csv"))
+    (out / "table.md").write_text(text, encoding="utf-8")
+    (out / "table.csv").write_text(tables.render(frame, "csv"), encoding="utf-8")
     tables.write_csv(frame, out / "long.csv")
     print("\n" + text)
     written = ["table.md", "table.csv", "long.csv"]

@@ -238,4 +238,4 @@ def _commands(note: str) -> str:
 
 def write_csv(frame: pandas.DataFrame, path: Path) -> None:
     """The long table as a file."""
-    path.write_text(_csv(frame))
+    path.write_text(_csv(frame), encoding="utf-8")

@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from small_cells import make_record, probe_entry, write_records
@@ -148,3 +151,11 @@ def test_the_same_cell_of_two_suites_is_one_seed(tmp_path, capsys):
     assert {one["id"] for one in made}.isdisjoint(one["id"] for one in again)
     text = said(capsys, write_records(tmp_path / "a", made), write_records(tmp_path / "b", again))
     assert "| 65.0 ± 7.1 (n=2) |" in text
+
+
+def test_a_terminal_that_cannot_write_every_letter(tmp_path):
+    floor = [make_record([probe_entry(right)], method="untrained", seed=right) for right in (80, 82)]
+    write_records(tmp_path, [make_record([probe_entry(30)]), *floor])
+    run = [sys.executable, "-m", "suppression_bench.cli", "table", str(tmp_path)]
+    answer = subprocess.run(run, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True)
+    assert b"30.0 \\u25bc" in answer.stdout and b"81.0 \\xb1 1.4" in answer.stdout
