@@ -11,6 +11,7 @@ from suppression_bench.results.frame import BITS, GROUP, long_table
 from suppression_bench.results.pivot import brackets, row_order, strength_order
 from suppression_bench.results.published import Place, Published, find
 from suppression_bench.results.summary import absent
+from suppression_bench.results.tables import as_markdown
 
 # Column -> (key of a layer's or a feature's metrics, digits shown); k-NN in percent, as the probes.
 LAYER = {"alignment": 3, "uniformity": 2, "effective_rank": 1}
@@ -79,7 +80,8 @@ def pivot(found: pandas.DataFrame, paper: bool = False) -> list[tuple[str, panda
             {"method": title, "layer": layer, **{column: entry.get(column, "") for column in columns}}
             for (title, _, layer), entry in sorted(rows.items(), key=lambda item: row_order(item[0]))
         ]
-        over = f" over {pictures}" * bool(pictures) + (f", {name} {strength}" if name else "")
+        over = f" over {pictures}" * bool(pictures) + f" ({variant})" * bool(variant)
+        over += f", {name} {strength}" if name else ""
         tables.append((f"{dataset}{over}: the features on the test split", pandas.DataFrame(lines)))
     return tables
 
@@ -108,10 +110,7 @@ def render(folders: list[Path], paper: bool = False) -> str:
     found, frame = long_metrics(folders), long_table(folders)
     if found.empty:
         return "\n".join([NOTHING, *(f"- {note}" for note in absent(frame))])
-    parts = [
-        f"**{heading}**\n\n{table.to_markdown(index=False, disable_numparse=True)}"
-        for heading, table in pivot(found, paper)
-    ]
+    parts = [as_markdown(heading, table) for heading, table in pivot(found, paper)]
     notes = [*NOTES]
     numbers = beside(found) if paper else []
     if numbers:

@@ -100,9 +100,27 @@ def render(frame: pandas.DataFrame, form: str, probe: str = "all", long: bool = 
         return "% needs \\usepackage{booktabs,amssymb}\n" + "\n\n".join(texts) + "\n" + below + "\n"
     parts = []
     for table in tables:
-        shown = _texts(table, paper, sources, lambda part: part.replace("|", r"\|"), lambda part: f"**{part}**")
-        parts.append(f"**{table.heading}**\n\n{shown.to_markdown(index=False, disable_numparse=True)}\n")
+        shown = _texts(table, paper, sources, bold=lambda part: f"**{part}**")
+        parts.append(as_markdown(table.heading, shown) + "\n")
     return "\n".join(parts) + "\n" + "".join(f"- {note}\n" for note in notes)
+
+
+def as_markdown(heading: str, table: pandas.DataFrame) -> str:
+    """A table below its heading; what a record holds ends no cell and opens no HTML tag.
+
+    >>> print(as_markdown("one", pandas.DataFrame({"method": ["<b>|</b>"]})))
+    **one**
+    <BLANKLINE>
+    | method      |
+    |:------------|
+    | \\<b>\\|\\</b> |
+    """
+    safe = table.rename(columns=_plain).map(_plain)
+    return f"**{_plain(heading)}**\n\n{safe.to_markdown(index=False, disable_numparse=True)}"
+
+
+def _plain(text):
+    return re.sub(r"\||<(?=[a-zA-Z/!?])", r"\\\g<0>", text) if isinstance(text, str) else text
 
 
 def require_probe(frame: pandas.DataFrame, probe: str) -> None:
