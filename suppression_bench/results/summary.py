@@ -142,5 +142,6 @@ LEGEND = [
     "score: mean over those strengths of the worst feature's R. Only rows with values at the same strengths can be compared.",
     "In brackets: 95 % interval over n seeds, the bootstrap standard error times Student's t (s50: the strengths where the "
     "interval of R holds one half). With n=1 there is none, nor where the strengths do not all have the same seeds.",
-    "undefined: no ceiling (or two supervised encoders that differ), or one that clears chance by less than .05.",
+    "undefined: no ceiling (a supervised encoder is none for itself, and two that differ are none), or one that clears chance by "
+    "less than .05.",
 ]

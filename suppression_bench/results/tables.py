@@ -159,6 +159,8 @@ def legend(frame: pandas.DataFrame, tables: list[Table], paper: bool = False) ->
         notes.append(
             "vae planes: once counts each constant bit as one binary variable (default), every-pixel counts all its copies."
         )
+    if any(re.search(r"#[0-9a-f]{6}$", row.title) for table in tables for row in table.rows):
+        notes.append("#: cells of one name that differ in other settings; `bench report` shows them.")
     for table in tables:
         where = f" ({table.heading.partition(':')[0]})" if len(tables) > 1 else ""
         notes += [f"No {what}{where}: {why}" for what, why in table.missing.items()]

@@ -126,6 +126,18 @@ def test_a_probe_that_the_floor_does_not_have_is_said(tmp_path):
     made = [*untrained(), make_record([probe_entry(60), probe_entry(50, probe="online")])]
     text = tables.render(long_table([write_records(tmp_path, made)]), "markdown", probe="online")
     assert "No floor: the untrained encoder has no online probe." in text
+    # Beside the other probe, too: a row that cannot have the mark is no row that needs none.
+    text = tables.render(long_table([tmp_path]), "markdown")
+    assert "- No floor by online: the untrained encoder has no such probe; ▼ is not given there." in text
+    text = tables.render(long_table([tmp_path]), "markdown", probe="lbfgs")
+    assert "No floor" not in text
+
+
+def test_a_name_that_ends_in_a_hash_is_explained(tmp_path):
+    made = [make_record([probe_entry(60)]), make_record([probe_entry(70)], train={"epochs": 2})]
+    text = tables.render(long_table([write_records(tmp_path, made)]), "markdown")
+    assert "simclr #" in text and "- #: cells of one name that differ in other settings" in text
+    assert "- #" not in tables.render(long_table([write_records(tmp_path / "one", made[:1])]), "markdown")
 
 
 def test_any_mix_of_folders_gives_one_table(tmp_path, capsys):
