@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -138,3 +139,12 @@ def test_only_given_twice_holds_both_times(suite, capsys):
     assert capsys.readouterr().out.startswith("1 cells")
     assert bench("run", "suite.yaml", "--only", "method=simclr", "bits=0", "--only", "bits=2", *out) == 0
     assert capsys.readouterr().out.startswith("2 cells")
+
+
+def test_a_budget_into_which_nothing_fits_asks_for_more(suite, capsys):
+    """The same command would leave out the same cells for ever."""
+    flags = ["--workers", 1, "--threads", 1, "--out", "out", "--budget"]
+    assert bench("run", "suite.yaml", *flags, "0.001s") == 0
+    said = capsys.readouterr().out
+    assert "none of 6 cells fits into 0.001s" in said and "raise --budget" in said and "to go on" not in said
+    assert "data not there." in said or re.search(r"data [0-9a-f]{12}\.", said)  # no empty part behind it

@@ -101,16 +101,25 @@ def run(arguments: list[str]) -> int:
         limit = budget.Budget(most, lambda one: estimator.of(one).seconds, began)
     records = _run(found, out, device, workers, threads, limit)
     _render(out)
-    for left, wanted in limit.left_out if limit else []:
-        print(f"not run: {left.label}" + (f" (about {budget.words(wanted)})" if wanted else ""))
     if limit and limit.left_out:
-        command = shlex.join(["bench", "run", *arguments])
-        print(f"{len(limit.left_out)} of {len(found)} cells did not fit into {flags.budget}; to go on: {command}")
+        print(_left_out(limit, found, records, flags.budget, shlex.join(["bench", "run", *arguments])))
     ended = [(c.label, r["run"]) for c, r in zip(found, records, strict=True) if r]
     bad = [(label, part) for label, part in ended if part["status"] != "ok"]
     for label, part in bad:
         print(f"bench: {label}: {part['status']} ({part['error']})", file=sys.stderr)
     return 1 if bad else 0
+
+
+def _left_out(limit: budget.Budget, found: list, records: list, most: str, command: str) -> str:
+    lines = [
+        f"not run: {left.label}" + (f" (about {budget.words(wanted)})" if wanted else "")
+        for left, wanted in limit.left_out
+    ]
+    lines.append(f"{len(limit.left_out)} of {len(found)} cells did not fit into {most}; to go on: {command}")
+    if not any(records):  # the same command would not get further
+        gone = budget.words(limit.clock() - limit.began)
+        lines[-1] = f"none of {len(found)} cells fits into {most}, of which preparation took {gone}: raise --budget"
+    return "\n".join(lines)
 
 
 def _run(found, out, device, workers, threads, limit) -> list[dict | None]:

@@ -190,7 +190,7 @@ def _provenance(frame: pandas.DataFrame) -> list[str]:
     return [
         "lbfgs: logistic regression on standardised features, L2 chosen on held-out train samples. online: a dense layer "
         "trained beside the method. sgd: plain SGD on raw features. Last training step, nothing chosen on test data.",
-        f"Seeds {seeds}; data {', '.join(digests)}; {'; '.join(versions)}.",
+        "; ".join([f"Seeds {seeds}", f"data {', '.join(digests) or 'not there'}", *versions]) + ".",
     ]
 
 
