@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import signal
 import sys
 
@@ -19,6 +20,9 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     with contextlib.suppress(ValueError):  # not in the main thread: whoever called us minds the signals
         signal.signal(signal.SIGTERM, _interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):  # a terminal that cannot write ▼ or ± still gets the rest
+            stream.reconfigure(errors="backslashreplace")
     try:
         if not arguments or arguments[0] in ("-h", "--help"):
             print(overview())
@@ -39,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as error:
-        if error.errno in PLACE and str(error.filename) in arguments:
+        if error.errno in PLACE and _named(str(error.filename), arguments):
             print(f"bench: error: {error.filename}: {error.strerror}; name another place", file=sys.stderr)
             return 4
         if error.errno not in MACHINE:
@@ -50,6 +54,12 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("bench: interrupted; the same command goes on where this one stopped", file=sys.stderr)
         return 130
+
+
+def _named(place: str, arguments: list[str]) -> bool:
+    # As --out PLACE, --out=PLACE or ./PLACE; or left to its default, in the folder where we are.
+    parts = (part for argument in arguments for part in (argument, argument.partition("=")[2]) if part)
+    return os.sep not in place or os.path.normpath(place) in map(os.path.normpath, parts)
 
 
 def _interrupt(number, frame):

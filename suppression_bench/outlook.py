@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from generators import estimate as sizes
-from generators import strict_json
 from generators.card import table
 from suppression_bench import runner
 from suppression_bench.budget import words
 from suppression_bench.estimate import FINISHED, Estimate, Estimator, together
 from suppression_bench.results import record as records
+from suppression_bench.results.found import read_plan
 from suppression_bench.spec import Cell, show
 
 
@@ -99,8 +99,7 @@ def others(out: Path, found: list[Cell]) -> str:
     if not path.exists():
         return ""
     own = {_suite(cell.spec) for cell in found}
-    planned = strict_json.loads(path.read_bytes(), str(path), floats=True)
-    counts = Counter(name for entry in planned if (name := _suite(entry["spec"])) not in own)
+    counts = Counter(name for entry in read_plan(path) if (name := _suite(entry["spec"])) not in own)
     named = ", ".join(f"{count} of {name}" for name, count in counts.items())
     return f"{out} holds other cells too ({named}): its tables show them all" if counts else ""
 

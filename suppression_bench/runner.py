@@ -12,6 +12,7 @@ from generators.dataset import Dataset, UserError
 from generators.sources import data_root
 from suppression_bench import cell as cells
 from suppression_bench.results import record as records
+from suppression_bench.results.found import read_plan
 from suppression_bench.spec import Cell, data_facts
 from suppression_bench.training import execution
 from suppression_bench.training.data import Data
@@ -195,7 +196,7 @@ def brief(record: dict) -> str:
 def _write_plan(out: Path, found: list[Cell]) -> None:
     # Every cell that this folder is to hold, so that a table can name those that are missing.
     path = out / records.PLAN
-    planned = strict_json.loads(path.read_bytes(), str(path), floats=True) if path.exists() else []
+    planned = read_plan(path) if path.exists() else []
     known = {entry["id"] for entry in planned}
     planned += [{"id": c.identity, "folder": c.folder_name, "spec": c.spec} for c in found if c.identity not in known]
     partial = path.with_suffix(".tmp")

@@ -13,6 +13,7 @@ from suppression_bench.method import Method
 from suppression_bench.training.loop import Training
 from suppression_bench.training.views import Augmentation
 
+DATASETS = "generators.datasets"
 DATA_KEYS = ("dataset", "seed", "bits")
 NAMED = ("method", "loss", "encoder")
 SECTIONS = ("data", *NAMED, "augmentation", "train", "probe")
@@ -70,8 +71,10 @@ def find_targets(dataset: str, method: str, loss: str, encoder: str, fixed_data:
         except UserError as error:
             faults.append(str(error))
 
-    if not fixed_data:
-        attempt("dataset", catalog.load_class, "generators.datasets", dataset, Dataset)
+    if not fixed_data and not dataset:
+        faults.append(f"data: the key 'dataset' is missing; it is one of {', '.join(catalog.names(DATASETS))}")
+    elif not fixed_data:
+        attempt("dataset", catalog.load_class, DATASETS, dataset, Dataset)
     attempt("method", catalog.load_class, "suppression_bench.methods", method, Method)
     attempt("encoder", catalog.load_class, "suppression_bench.encoders", encoder, Encoder)
     if "method" in found and takes_loss(found["method"]):

@@ -69,8 +69,8 @@ def read_yaml(folder: Path, name: str) -> tuple[dict, str]:
             f"unknown {kind} {name!r}: {options.did_you_mean(name, known)}, or give the path of a .yaml file"
         )
     try:
-        content = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, ValueError) as error:  # a text that is not UTF-8, a date that is none
         raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
     if not isinstance(content, dict):
         raise UserError(f"{path}: a {kind} is a file of names and values, got {type(content).__name__}")
@@ -108,13 +108,9 @@ def make_cells(
     Raises:
         UserError: an unknown recipe, method, loss, encoder or dataset.
     """
-    layers, recipe_name = _with_recipe(recipe, method, layers)
+    layers, recipe_name = _with_recipe(recipe, method, layers, origin)
     dataset, loss = settings.last(layers, "data.dataset", ""), settings.default_loss(method)
-    references = {
-        "method": method,
-        "loss": settings.last(layers, "loss.name", loss),
-        "encoder": settings.last(layers, "encoder.name", ENCODER),
-    }
+    references = _references(method, layers)
     layers = settings.without_stale(settings.without_stale(layers, "loss", loss), "encoder", ENCODER)
     fixed = bool(origin.folder)
     targets = settings.find_targets(dataset, **references, fixed_data=fixed)
@@ -174,13 +170,31 @@ def data_facts(found: dict) -> dict:
     return {**facts, "digest": found["content_digest"]}
 
 
-def _with_recipe(recipe, method, layers):
-    content, name = read_yaml(RECIPES, recipe)
+def _references(method: str, layers: list[tuple[str, dict]]) -> dict[str, str]:
+    loss = settings.last(layers, "loss.name", settings.default_loss(method))
+    return {"method": method, "loss": loss, "encoder": settings.last(layers, "encoder.name", ENCODER)}
+
+
+def _with_recipe(recipe, method, layers, origin):
+    layers = [(place, settings.flatten(layer, place)) for place, layer in layers]
+    try:
+        content, name = read_yaml(RECIPES, recipe)
+    except UserError as error:
+        raise UserError("; ".join([str(error), *_unknown_names(method, layers, bool(origin.folder))])) from None
     what = f"recipe {name}"
     by_method = content.pop("methods", {})
     own = by_method.get(Path(method).stem.replace("-", "_"), {})
-    parts = [(what, settings.flatten(part, what)) for part in (content, own)]
-    return parts + [(place, settings.flatten(layer, place)) for place, layer in layers], name
+    return [(what, settings.flatten(part, what)) for part in (content, own)] + layers, name
+
+
+def _unknown_names(method: str, layers: list[tuple[str, dict]], fixed: bool) -> list[str]:
+    # What can be said without a recipe, so that its fault does not hide these.
+    try:
+        dataset = settings.last(layers, "data.dataset", "")
+        settings.find_targets(dataset, **_references(method, layers), fixed_data=fixed)
+    except UserError as error:
+        return [str(error)]
+    return []
 
 
 def _named(sections: dict, references: dict, targets: settings.Targets) -> dict:

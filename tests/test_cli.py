@@ -38,13 +38,16 @@ def test_version_and_list(capsys):
 
 
 FAULTS = [
-    (["frobnicate"], ["unknown command", "known: conformance"]),
+    (["frobnicate"], ["unknown command", "known: check, conformance"]),
     (["run", "quikc"], ["unknown suite 'quikc'", "did you mean 'quick'"]),
     (["run"], ["give a suite"]),
     (["run", "quick", "--metod", "x"], ["unknown argument '--metod'", "did you mean '--method'"]),
     (["run", "quick", "--seeds", "0"], ["--seeds must be at least 1"]),
     (["run", "quick", "--only", "bitts=3"], ["--only bitts", "did you mean 'bits'"]),
     (["run", "quick", "--only", "bits=3"], ["no cell left"]),
+    (["run", "quick", "--only", "sizes=[20,80]"], ["'sizes=[20,80]'", "not valid YAML", "write a list as 20+80"]),
+    (["run", "quick", "--only", "bits=2020-13-45"], ["'bits=2020-13-45'", "not valid YAML"]),
+    (["run", "quick", "--set", "kinds=[lbfgs"], ["'kinds=[lbfgs'", "not valid YAML"]),
     (["run", "quick", "--set", "temprature=1"], ["unknown setting 'temprature'", "did you mean 'temperature'"]),
     (["run", "quick", "--set", "epochs"], ["write key=value"]),
     (["run", "quick", "--set", "bits=33"], ["data.bits 33 is not in 0..32"]),
@@ -118,7 +121,7 @@ def test_a_truncated_shard_is_refused_before_anything_is_written(randbit, tmp_pa
     assert bench("verify", folder) == 0
 
 
-def test_one_cell_from_data_to_table(randbit, tmp_path, capsys):
+def test_one_cell_from_data_to_table(randbit, tmp_path, capsys, monkeypatch):
     out = tmp_path / "one"
     flags = ["--set", "epochs=1", "--set", "bits=2", "batch_size=100", "--out", out]
     assert bench("run", "--data", randbit, "--method", "simclr", "--set", "temperature=0.2", *flags) == 0
@@ -135,8 +138,14 @@ def test_one_cell_from_data_to_table(randbit, tmp_path, capsys):
         assert mark in capsys.readouterr().out
     for wrong in (["--probe", "sgd"], ["--long", "--format", "latex"]):
         assert bench("table", out, *wrong) == 2
-    assert bench("table", out, "--out", tmp_path / "none" / "x.md") == 4
-    assert "Traceback" not in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    for place in (["--out", tmp_path / "none/x.md"], ["--out=none/x.md"], ["--out", "./none/x.md"], ["--out", "."]):
+        assert bench("table", out, *place) == 4
+    assert bench("report", out, "--out=./none/x.html") == 4
+    (tmp_path / "report.html").mkdir()
+    assert bench("report", out) == 4
+    said = capsys.readouterr().err
+    assert "Traceback" not in said and said.count("name another place") == 6
     assert bench("plot", out, "--out", tmp_path / "x.png") == 2  # one strength is no curve
     assert "two strengths" in capsys.readouterr().err
 

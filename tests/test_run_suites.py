@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -129,3 +130,21 @@ def test_a_killed_suite_ends_with_the_table_of_an_undisturbed_run(suite):
     assert bench(*flags, "whole", "--workers", 1, "--threads", 1) == 0
     for name in ("table.md", "table.csv", "cells.json"):
         assert (suite / "killed" / name).read_bytes() == (suite / "whole" / name).read_bytes(), name
+
+
+def test_only_given_twice_holds_both_times(suite, capsys):
+    """Whoever repeats the flag means all of it: `--only method=simclr --only bits=2` is one cell."""
+    out = ["--dry-run", "--workers", 1, "--threads", 1, "--out", "out"]
+    assert bench("run", "suite.yaml", "--only", "method=simclr", "--only", "bits=2", *out) == 0
+    assert capsys.readouterr().out.startswith("1 cells")
+    assert bench("run", "suite.yaml", "--only", "method=simclr", "bits=0", "--only", "bits=2", *out) == 0
+    assert capsys.readouterr().out.startswith("2 cells")
+
+
+def test_a_budget_into_which_nothing_fits_asks_for_more(suite, capsys):
+    """The same command would leave out the same cells for ever."""
+    flags = ["--workers", 1, "--threads", 1, "--out", "out", "--budget"]
+    assert bench("run", "suite.yaml", *flags, "0.001s") == 0
+    said = capsys.readouterr().out
+    assert "none of 6 cells fits into 0.001s" in said and "raise --budget" in said and "to go on" not in said
+    assert "data not there." in said or re.search(r"data [0-9a-f]{12}\.", said)  # no empty part behind it

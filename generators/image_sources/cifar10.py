@@ -43,7 +43,7 @@ class Cifar10(ImageSource):
     def __init__(self, place: str = ""):
         if not place:
             raise UserError(
-                f"the image source cifar10 needs a place: cifar10:DIR, where DIR is or holds {FOLDER}/; fetch the "
+                f"the image source cifar10 needs a place: --image-source cifar10:DIR, where DIR is or holds {FOLDER}/; fetch the "
                 f"Python version from {PAGE}"
             )
         folder = Path(place).absolute()

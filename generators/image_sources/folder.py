@@ -46,7 +46,7 @@ class Folder(ImageSource):
 
     def __init__(self, place: str = ""):
         if not place:
-            raise UserError(f"the image source folder needs a place; {LAYOUT}")
+            raise UserError(f"the image source folder needs a place, --image-source folder:DIR; {LAYOUT}")
         listing = first_pass.Listing(*_listed(Path(place)))
         checked = first_pass.check(listing)
         self.digest = checked.digest

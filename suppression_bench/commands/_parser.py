@@ -161,18 +161,29 @@ def pairs(texts: list[str], flag: str, split: bool = False) -> dict:
 
     >>> pairs(["bits=0,5", "method=simclr"], "--only", split=True)
     {'bits': [0, 5], 'method': ['simclr']}
+
+    Raises:
+        UserError: no key, no value, or one that is not valid YAML.
     """
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key or not value:
             raise UserError(f"{flag} {text!r}: write key=value")
-        if split:
-            found[key] = [yaml.safe_load(part) for part in value.split(",")]
-        else:
-            # 1e-3 is a number to people, a text to YAML: the option's own type decides.
-            found[key] = yaml.safe_load(value) if value[0] in "[{" else value
+        try:
+            if split:
+                found[key] = found.get(key, []) + [yaml.safe_load(part) for part in value.split(",")]
+            else:
+                # 1e-3 is a number to people, a text to YAML: the option's own type decides.
+                found[key] = yaml.safe_load(value) if value[0] in "[{" else value
+        except (yaml.YAMLError, ValueError) as error:  # a date that is none is a ValueError
+            hint = "; write a list as 20+80" if split else ""
+            raise UserError(f"{flag} {text!r}: the value is not valid YAML ({_first_words(error)}){hint}") from None
     return found
+
+
+def _first_words(error: Exception) -> str:
+    return getattr(error, "problem", None) or str(error).split("\n")[0]
 
 
 def set_data_root(folder: str | None) -> None:

@@ -1,5 +1,6 @@
 """Train and probe: bench run SUITE, or one cell with bench run --data DIR --method NAME."""
 
+import itertools
 import os
 import shlex
 import sys
@@ -25,7 +26,7 @@ def _parser() -> Parser:
     parser.add_argument("--tier", type=str, default=None, help="of a suite that has several: quick, small or paper")
     parser.add_argument("--set", type=str, nargs="+", action="append", default=None, metavar="KEY=VALUE",
                         help="settings, dotted (train.epochs=5) or short (epochs=5)")  # fmt: skip
-    parser.add_argument("--only", type=str, nargs="+", default=[], metavar="KEY=VALUES",
+    parser.add_argument("--only", type=str, nargs="+", action="append", default=None, metavar="KEY=VALUES",
                         help="keep the cells that have one of the values: temperature=0.1 bits=0,5 method=simclr")  # fmt: skip
     parser.add_argument(
         "--seeds", type=int, default=None, help="number of seeds, for cells that name none of their own"
@@ -100,16 +101,25 @@ def run(arguments: list[str]) -> int:
         limit = budget.Budget(most, lambda one: estimator.of(one).seconds, began)
     records = _run(found, out, device, workers, threads, limit)
     _render(out)
-    for left, wanted in limit.left_out if limit else []:
-        print(f"not run: {left.label}" + (f" (about {budget.words(wanted)})" if wanted else ""))
     if limit and limit.left_out:
-        command = shlex.join(["bench", "run", *arguments])
-        print(f"{len(limit.left_out)} of {len(found)} cells did not fit into {flags.budget}; to go on: {command}")
+        print(_left_out(limit, found, records, flags.budget, shlex.join(["bench", "run", *arguments])))
     ended = [(c.label, r["run"]) for c, r in zip(found, records, strict=True) if r]
     bad = [(label, part) for label, part in ended if part["status"] != "ok"]
     for label, part in bad:
         print(f"bench: {label}: {part['status']} ({part['error']})", file=sys.stderr)
     return 1 if bad else 0
+
+
+def _left_out(limit: budget.Budget, found: list, records: list, most: str, command: str) -> str:
+    lines = [
+        f"not run: {left.label}" + (f" (about {budget.words(wanted)})" if wanted else "")
+        for left, wanted in limit.left_out
+    ]
+    lines.append(f"{len(limit.left_out)} of {len(found)} cells did not fit into {most}; to go on: {command}")
+    if not any(records):  # the same command would not get further
+        gone = budget.words(limit.clock() - limit.began)
+        lines[-1] = f"none of {len(found)} cells fits into {most}, of which preparation took {gone}: raise --budget"
+    return "\n".join(lines)
 
 
 def _run(found, out, device, workers, threads, limit) -> list[dict | None]:
@@ -136,10 +146,10 @@ def _cells(flags) -> list:
     from generators import manifest
     from suppression_bench import spec, suite
 
-    given = pairs([text for group in flags.set or [] for text in group], "--set")
+    given = pairs(list(itertools.chain(*flags.set or [])), "--set")
     if flags.trace:
         given = {"probe.trace": TRACED, **given}  # a number that --set names wins
-    only = pairs(flags.only, "--only", split=True)
+    only = pairs(list(itertools.chain(*flags.only or [])), "--only", split=True)
     if flags.suite:
         refused = [name for name in ("method", "recipe") if getattr(flags, name)]
         if refused:
@@ -169,8 +179,8 @@ def _render(out: Path) -> None:
 
     frame = long_table([out])
     text = tables.render(frame, "markdown")
-    (out / "table.md").write_text(text)
-    (out / "table.csv").write_text(tables.render(frame, "csv"))
+    (out / "table.md").write_text(text, encoding="utf-8")
+    (out / "table.csv").write_text(tables.render(frame, "csv"), encoding="utf-8")
     tables.write_csv(frame, out / "long.csv")
     print("\n" + text)
     written = ["table.md", "table.csv", "long.csv"]

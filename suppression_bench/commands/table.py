@@ -51,7 +51,7 @@ def run(arguments: list[str]) -> int:
     else:
         text = tables.render(frame, form, probe=flags.probe, long=flags.long, paper=flags.paper)
     if flags.out:
-        Path(flags.out).write_text(text)
+        Path(flags.out).write_text(text, encoding="utf-8")
     else:
         print(text)
     return 0

@@ -51,7 +51,7 @@ def align_uniform(found: pandas.DataFrame, path: Path, probe: str | None = None)
             axes.flat[0].plot([], [], linestyle="none", label=f"{position + 1}  {title}")
         for axis, (key, points) in zip(axes.flat, groups, strict=False):
             shown = _panel(axis, points, titles)
-            axis.set_title(style.heading(key[:-1], key[-1]))
+            axis.set_title(style.heading(key[:-1], key[-1], [other for other, _ in groups]))
             bar = figure.colorbar(shown, ax=axis, pad=0.02)
             bar.set_label(f"test accuracy of {points['feature'].iloc[0]}, {probe} probe")
         for axis in axes.flat[len(groups) :]:

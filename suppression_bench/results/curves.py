@@ -145,7 +145,9 @@ def curves(frame: pandas.DataFrame) -> dict[tuple, Curves]:
         for title, own in part.groupby("title", sort=False):
             chance = own.groupby("feature")["chance"].first().to_dict()
             key = (*where[:4], title, *where[4:])
-            found[key] = Curves(_nested(own), chance, ceiling, below.get(key, set()), floors)
+            # Measured against itself it would always have kept all.
+            above = {} if own["method"].iloc[0] == "supervised" else ceiling
+            found[key] = Curves(_nested(own), chance, above, below.get(key, set()), floors)
     return found
 
 

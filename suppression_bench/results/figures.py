@@ -53,7 +53,7 @@ def suppression_curves(frame: pandas.DataFrame, path: Path, probe: str | None = 
             top += rows[key]
             for axis, feature in zip(panels, features[key], strict=False):
                 _panel(axis, part[part["feature"] == feature], titles, _places(part["strength"]))
-                title = axis.set_title(f"{feature} ({style.heading(key)})")
+                title = axis.set_title(f"{feature} ({style.heading(key, among=rows)})")
                 axis.set_xlabel(f"strength of the competitor: {key[3]}")
                 axis.set_ylabel(f"test accuracy, {probe} probe")
                 axis.tick_params(labelleft=True)
@@ -65,7 +65,7 @@ def suppression_curves(frame: pandas.DataFrame, path: Path, probe: str | None = 
                 _same_range(panels[: len(features[key])])
             for axis in panels[len(features[key]) :]:
                 axis.set_visible(False)
-        style.legend(figure, style.note("lines", "bands", found["n"].max() > 1))
+        style.legend(figure, style.note("lines", "bands", found["n"].max() > 1) + style.without(frame))
 
 
 def chosen_probe(found: pandas.DataFrame, probe: str | None) -> str:

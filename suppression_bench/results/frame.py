@@ -6,8 +6,9 @@ from pathlib import Path
 import pandas
 
 from generators import strict_json
-from generators.dataset import UserError, is_source
+from generators.dataset import is_source
 from suppression_bench.results import record as records
+from suppression_bench.results.found import planned, records_below
 
 BITS = "bits"
 GROUP = ["dataset", "pictures", "variant", "strength_name"]  # what one table or figure is about
@@ -23,29 +24,21 @@ COLUMNS = [
 def long_table(folders: list[Path]) -> pandas.DataFrame:
     """One line per cell, probe, layer and feature; a cell without probes (failed, diverged, missing) has one line.
 
+    A cell that several folders hold counts once, by the first record that ended well.
+
     Arguments:
         folders: run folders, cells' folders or folders of run folders; each is searched to any depth.
 
     Raises:
         UserError: no record below a folder, or a damaged one.
     """
-    rows, seen, planned = [], set(), {}
-    for folder in folders:
-        if not Path(folder).is_dir():
-            raise UserError(f"{folder}: no such folder; name one that `bench run` wrote")
-        found = sorted(Path(folder).rglob(records.NAME))
-        for path in sorted(Path(folder).rglob(records.PLAN)):
-            planned.update(
-                {entry["id"]: entry["spec"] for entry in strict_json.loads(path.read_bytes(), str(path), floats=True)}
-            )
-        if not found and not planned:
-            raise UserError(f"{folder}: no {records.NAME} in it; name a folder that `bench run` wrote")
-        for path in found:
-            record = records.read(path)
-            if record["id"] not in seen:
-                seen.add(record["id"])
-                rows += _rows(record)
-    rows += [{**_cell_fields(spec), "status": "missing", "id": key} for key, spec in planned.items() if key not in seen]
+    made = records_below(folders)
+    rows = [row for record in made.values() for row in _rows(record)]
+    rows += [
+        {**_cell_fields(spec), "status": "missing", "id": key}
+        for key, spec in planned(folders).items()
+        if key not in made
+    ]
     _tell_apart(rows)
     return pandas.DataFrame(rows, columns=COLUMNS)
 

@@ -8,6 +8,7 @@ import pandas
 from generators.dataset import UserError
 from suppression_bench.results import record as records
 from suppression_bench.results import style
+from suppression_bench.results.found import records_below
 from suppression_bench.results.frame import BITS, GROUP, long_table
 from suppression_bench.results.pivot import strength_order
 
@@ -25,8 +26,7 @@ def traced(folders: list[Path]) -> pandas.DataFrame:
     """
     titles = long_table(folders).drop_duplicates("id").set_index("id")
     lines = {}
-    for path in (path for folder in folders for path in sorted(Path(folder).rglob(records.NAME))):
-        record = records.read(path)
+    for record in records_below(folders).values():
         if records.TRACE not in record:
             continue
         chances = {probe["feature"]: probe["chance"] for probe in record["probes"]}
@@ -73,7 +73,7 @@ def learning(found: pandas.DataFrame, path: Path) -> None:
         for axis, (key, part) in zip(axes.flat, panels, strict=False):
             _panel(axis, part, features)
             method = f"{key[6]} {key[7]}".strip()
-            axis.set_title(f"{method}\n({style.heading(key[:4], key[4])})")
+            axis.set_title(f"{method}\n({style.heading(key[:4], key[4], [other for other, _ in panels])})")
             axis.set_ylabel(f"test accuracy, {key[-1]} probe")
         for axis in axes.flat[len(panels) :]:
             axis.set_visible(False)
@@ -82,6 +82,8 @@ def learning(found: pandas.DataFrame, path: Path) -> None:
 
 
 def _panel(axis, part: pandas.DataFrame, features: list[str]) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     for position, feature in enumerate(features):
         own = part[part["feature"] == feature]
         if not len(own):
@@ -95,7 +97,10 @@ def _panel(axis, part: pandas.DataFrame, features: list[str]) -> None:
         if own["chance"].notna().any():
             axis.axhline(own["chance"].iloc[0], color=look["color"], linestyle=":", linewidth=1.2)
     axis.set_xscale("log")
+    steps = part["step"]
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if steps.max() < 100 * steps.min() else (1,)))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_xlabel("training step")
     axis.set_ylim(-0.02, 1.03)
     axis.tick_params(labelleft=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas
 
 from suppression_bench.results import record as records
+from suppression_bench.results.found import records_below
 from suppression_bench.results.frame import BITS, GROUP, long_table
 
 PLACE = [*GROUP, "strength", "encoder", "method", "setting", "temperature", "seed"]
@@ -21,12 +22,10 @@ def measured(folders: list[Path]) -> pandas.DataFrame:
         UserError: no record below a folder, or a damaged one.
     """
     titles = long_table(folders).drop_duplicates("id").set_index("id")
-    rows = {}
-    for path in (path for folder in folders for path in sorted(Path(folder).rglob(records.NAME))):
-        record = records.read(path)
-        place = {key: titles.loc[record["id"]][key] for key in PLACE}
-        rows[record["id"]] = [{"id": record["id"], **place, **line} for line in _lines(record)]
-    lines = [line for own in rows.values() for line in own]
+    lines = []
+    for key, record in records_below(folders).items():
+        place = {name: titles.loc[key][name] for name in PLACE}
+        lines += [{"id": key, **place, **line} for line in _lines(record)]
     found = pandas.DataFrame(lines, columns=["id", *PLACE, "layer", "feature", "probe", *VALUES])
     found["setting"] = found["setting"].fillna("")
     found = found.astype(dict.fromkeys(("temperature", *VALUES), float))

@@ -6,10 +6,12 @@ import pandas
 
 from suppression_bench.results import published
 from suppression_bench.results import record as records
+from suppression_bench.results.found import records_below
 from suppression_bench.results.frame import BITS, GROUP, long_table
 from suppression_bench.results.pivot import brackets, row_order, strength_order
 from suppression_bench.results.published import Place, Published, find
 from suppression_bench.results.summary import absent
+from suppression_bench.results.tables import as_markdown
 
 # Column -> (key of a layer's or a feature's metrics, digits shown); k-NN in percent, as the probes.
 LAYER = {"alignment": 3, "uniformity": 2, "effective_rank": 1}
@@ -27,16 +29,10 @@ def long_metrics(folders: list[Path]) -> pandas.DataFrame:
     """
     frame = long_table(folders)
     cells = frame.drop_duplicates("id").set_index("id")
-    rows, seen = [], set()
-    for folder in folders:
-        for path in sorted(Path(folder).rglob(records.NAME)):
-            record = records.read(path)
-            if record["id"] in seen:
-                continue
-            seen.add(record["id"])
-            cell = cells.loc[record["id"]]
-            place = {key: cell[key] for key in (*GROUP, "strength", "encoder", "method", "setting", "seed")}
-            rows += [{**place, **line} for line in _lines(record["metrics"])]
+    rows = []
+    for key, record in records_below(folders).items():
+        place = {name: cells.loc[key][name] for name in (*GROUP, "strength", "encoder", "method", "setting", "seed")}
+        rows += [{**place, **line} for line in _lines(record["metrics"])]
     found = pandas.DataFrame(rows)
     if found.empty:
         return found
@@ -84,7 +80,8 @@ def pivot(found: pandas.DataFrame, paper: bool = False) -> list[tuple[str, panda
             {"method": title, "layer": layer, **{column: entry.get(column, "") for column in columns}}
             for (title, _, layer), entry in sorted(rows.items(), key=lambda item: row_order(item[0]))
         ]
-        over = f" over {pictures}" * bool(pictures) + (f", {name} {strength}" if name else "")
+        over = f" over {pictures}" * bool(pictures) + f" ({variant})" * bool(variant)
+        over += f", {name} {strength}" if name else ""
         tables.append((f"{dataset}{over}: the features on the test split", pandas.DataFrame(lines)))
     return tables
 
@@ -113,10 +110,7 @@ def render(folders: list[Path], paper: bool = False) -> str:
     found, frame = long_metrics(folders), long_table(folders)
     if found.empty:
         return "\n".join([NOTHING, *(f"- {note}" for note in absent(frame))])
-    parts = [
-        f"**{heading}**\n\n{table.to_markdown(index=False, disable_numparse=True)}"
-        for heading, table in pivot(found, paper)
-    ]
+    parts = [as_markdown(heading, table) for heading, table in pivot(found, paper)]
     notes = [*NOTES]
     numbers = beside(found) if paper else []
     if numbers:

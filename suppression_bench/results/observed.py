@@ -8,6 +8,7 @@ from pathlib import Path
 from generators import strict_json
 from generators.dataset import UserError, is_source
 from suppression_bench.results import record as records
+from suppression_bench.results.found import read_plan
 
 BITS = "bits"
 # What cannot move a number, or is compared by itself: the data's digest, which seed, how the suite calls it.
@@ -71,8 +72,7 @@ def read(folders: list[Path]) -> Observed:
             raise UserError(f"{folder}: no {records.NAME} in it; name a folder that `bench run` wrote")
         found += [records.read(path) for path in paths]
         for path in plans:
-            plan = strict_json.loads(path.read_bytes(), str(path), floats=True)
-            planned.update({entry["id"]: entry["spec"] for entry in plan})
+            planned.update({entry["id"]: entry["spec"] for entry in read_plan(path)})
     known = {record["id"] for record in found}
     observed = observe(found)
     observed.faults += [

@@ -180,6 +180,12 @@ def _missing(part: pandas.DataFrame, rows: dict[tuple, Row], probe: str) -> dict
             )
         elif method not in shown:
             found[what] = f"the {method} encoder has no {probe} probe."
+    floors = {row.probe for row in rows.values() if row.title.split(" ")[0] == FLOOR}
+    without = [kind for kind in KINDS if kind in {row.probe for row in rows.values()} - floors]
+    if floors and without:
+        found[f"floor by {' and '.join(without)}"] = (
+            f"the untrained encoder has no such probe; {BELOW} is not given there."
+        )
     return found
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from generators import strict_json
 from generators.dataset import UserError
+from suppression_bench.results.identity import provenance_faults, spec_faults
 
 NAME = "result.json"
 PLAN = "cells.json"  # every cell that a run's folder is to hold
@@ -97,6 +98,7 @@ def check(record: dict, what: str) -> None:
         faults.append(f"schema {record['schema']} is not {SCHEMA}")
     if not faults:
         faults += strict_json.faults(record["run"], RUN_KEYS, "run")
+        faults += spec_faults(record["spec"]) + provenance_faults(record["code"], record["environment"])
         if record["run"].get("status") not in STATUSES:
             faults.append(f"run.status {record['run'].get('status')!r} is not one of {', '.join(STATUSES)}")
         if record["id"] != hashlib.sha256(strict_json.dumps(record["spec"]).encode()).hexdigest():

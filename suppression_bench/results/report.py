@@ -3,7 +3,6 @@
 import base64
 import tempfile
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import jinja2
@@ -14,6 +13,7 @@ from markupsafe import Markup
 from generators import registry, strict_json
 from suppression_bench.results import drawings, html_tables, metric_tables, reproduce, summary
 from suppression_bench.results import record as records
+from suppression_bench.results.found import planned, records_below
 from suppression_bench.results.frame import long_table
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -30,9 +30,8 @@ def render(folders: list[Path]) -> str:
         UserError: no record below a folder, or a damaged one.
     """
     frame = long_table(folders)
-    found = {record["id"]: record for record in _all(folders, records.NAME, records.read)}
-    specs = {entry["id"]: entry["spec"] for plan in _all(folders, records.PLAN, _plan) for entry in plan}
-    specs |= {key: record["spec"] for key, record in found.items()}
+    found = records_below(folders)
+    specs = planned(folders) | {key: record["spec"] for key, record in found.items()}
     cells = [row._asdict() for row in frame.drop_duplicates("id").astype(object).fillna("").itertuples(index=False)]
     cells.sort(key=lambda cell: (cell["status"] == "ok", _title(cell), str(cell["strength"]), cell["seed"], cell["id"]))
     made = list(found.values())
@@ -51,14 +50,6 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-
-
-def _all(folders: list[Path], name: str, read: Callable) -> list:
-    return [read(path) for folder in folders for path in sorted(Path(folder).rglob(name))]
-
-
-def _plan(path: Path) -> list[dict]:
-    return strict_json.loads(path.read_bytes(), str(path), floats=True)
 
 
 def _tables(folders: list[Path], frame: pandas.DataFrame) -> dict:

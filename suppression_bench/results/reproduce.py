@@ -2,11 +2,14 @@
 
 import json
 import shlex
+from pathlib import Path
 
+from generators import catalog
 from generators.dataset import is_source
 
 SECTIONS = ("augmentation", "train", "probe")
-DOWNLOADED = ("mnist", "cifar10")  # sources that live in a folder of the user's
+PLACED = ("mnist", "cifar10", "folder")  # sources that live in a folder of the user's
+PACKAGE = Path(__file__).parents[1]
 
 
 def generate(data: dict) -> str:
@@ -15,13 +18,12 @@ def generate(data: dict) -> str:
     >>> generate({"dataset": "randbit", "digest": "59c6", "seed": 1, "options": {"digit_source": "mnist", "train": None}})
     'bench generate randbit --digit-source mnist:DIR --seed 1 --out data/randbit-59c6'
     """
-    parts = ["bench", "generate", data["dataset"]]
+    parts = ["bench", "generate", _own(data["dataset"], catalog.names("generators.datasets"), ".py")]
     for name, value in sorted((data.get("options") or {}).items()):
         if value is None:
             continue
         flag = f"--{name.replace('_', '-')}"
-        if is_source(name) and value in DOWNLOADED:
-            value = f"{value}:DIR"
+        value = _placed(value) if is_source(name) else value
         parts += [flag, *map(str, value)] if isinstance(value, list) else [flag, str(value)]
     seed = ["--seed", str(data["seed"])] if data["seed"] else []
     return shlex.join([*parts, *seed, "--out", folder(data)])
@@ -62,9 +64,24 @@ def suite(spec: dict) -> str | None:
     if not own:
         return None
     tier = ["--tier", str(own["tier"])] if own.get("tier") else []
-    pictures = (spec["data"].get("options") or {}).get("digit_source")
-    source = ["--digit-source", f"{pictures}:DIR"] if pictures in DOWNLOADED else []
-    return shlex.join(["bench", "run", own["name"], *tier, *source, "--out", f"runs/{own['name']}"])
+    sources = {key: value for key, value in (spec["data"].get("options") or {}).items() if is_source(key)}
+    places = [
+        part for key, value in sorted(sources.items()) if value in PLACED
+        for part in (f"--{key.replace('_', '-')}", _placed(value))
+    ]  # fmt: skip
+    suites = [path.stem for path in (PACKAGE / "suites").glob("*.yaml")]
+    start = ["bench", "run", _own(own["name"], suites, ".yaml")]
+    return shlex.join([*start, *tier, *places, "--out", f"runs/{own['name']}"])
+
+
+def _placed(source: str) -> str:
+    # A record holds no path.
+    return f"{source}:DIR" if source in PLACED else source
+
+
+def _own(name: str, known: list[str], ending: str) -> str:
+    # A file of the user's is named in the record by its stem, never by its place.
+    return name if name in known else f"./{name.replace('-', '_') if ending == '.py' else name}{ending}"
 
 
 def _named(spec: dict) -> dict:

@@ -1,7 +1,7 @@
 """What all figures share: colours, markers and line styles that colour-blind eyes and grey print tell apart, and saving."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ SETTINGS = {
     "font.size": 9, "axes.titlesize": 9, "legend.fontsize": SMALL, "legend.title_fontsize": SMALL,
     "xtick.labelsize": SMALL, "ytick.labelsize": SMALL, "axes.spines.top": False, "axes.spines.right": False,
     "axes.grid": True, "grid.alpha": 0.25, "grid.linewidth": 0.5,
+    "text.parse_math": False,  # a method may be called "$x^2$", or "$\\x$" that is no mathematics
 }  # fmt: skip
 CHARACTER, LINE = 0.066, 0.19  # inches that a character of the legend is wide and a line is high
 
@@ -97,14 +98,36 @@ def note(what: str, spread: str, several: bool) -> str:
     return f"{what}: mean over seeds" + (f"; {spread}: ± 1 standard deviation over seeds" if several else "")
 
 
-def heading(key: tuple, strength=None) -> str:
+def without(frame) -> str:
+    """A line on the cells that could not be drawn, "" where all have numbers.
+
+    Arguments:
+        frame: from `frame.long_table`.
+    """
+    lost = frame[frame["accuracy"].isna()].drop_duplicates("id")["status"].value_counts(sort=False).sort_index()
+    counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in lost.items())
+    return f"\nnot drawn, since they have no numbers: {counts}" if counts else ""
+
+
+def heading(key: tuple, strength=None, among: Iterable[tuple] = ()) -> str:
     """What a panel is about: dataset, pictures, and the competitor's strength where it is one.
+
+    Arguments:
+        key: dataset, pictures, variant and the strength's name.
+        strength: of the competitor.
+        among: the keys of all panels; what tells variants of one dataset apart is added.
 
     >>> heading(("randbit", "mnist", "", "bits"), 10)
     'randbit over mnist, bits 10'
+    >>> small, large = (("randbit", "mnist", f"test=100 train={count}", "bits") for count in (200, 400))
+    >>> heading(small, among=[small, large])
+    'randbit over mnist (train=200)'
     """
     over = f" over {key[1]}" if key[1] else ""
-    return f"{key[0]}{over}" + (f", {key[3]} {strength}" if strength is not None and key[3] else "")
+    alike = [other[2].split() for other in among if other[:2] == key[:2]]
+    own = " ".join(word for word in key[2].split() if any(word not in words for words in alike))
+    own = f" ({own})" if own else ""
+    return f"{key[0]}{over}{own}" + (f", {key[3]} {strength}" if strength is not None and key[3] else "")
 
 
 def spread(frame, column: str):

@@ -9,7 +9,7 @@ import pandas
 from suppression_bench.results.curves import Curves, curves, number_of
 from suppression_bench.results.frame import BITS
 from suppression_bench.results.pivot import BELOW, row_order, strength_order
-from suppression_bench.results.tables import require_probe
+from suppression_bench.results.tables import as_markdown, require_probe
 
 FEWEST = 3  # initialisations that the protocol asks of a floor
 
@@ -91,7 +91,7 @@ def render(frame: pandas.DataFrame, probe: str = "all") -> str:
         require_probe(frame, probe)
         frame = frame[(frame["probe"] == probe) | frame["accuracy"].isna()]
     found = pivot(frame)
-    texts = [f"**{heading}**\n\n{table.to_markdown(index=False, disable_numparse=True)}\n" for heading, table in found]
+    texts = [as_markdown(heading, table) + "\n" for heading, table in found]
     lines = [wrap(note, 130, initial_indent="- ", subsequent_indent="  ") for note in notes(frame)]
     return ("\n".join(texts) + "\n" if texts else NOTHING) + "".join(f"{line}\n" for line in chain(*lines))
 
@@ -104,11 +104,12 @@ def notes(frame: pandas.DataFrame) -> list[str]:
 
 def absent(frame: pandas.DataFrame) -> list[str]:
     """A sentence for every cell that has no numbers: failed, diverged or missing, by name."""
-    return [
-        f"Not in these numbers: {row.method} {row.setting or ''} {row.strength_name}={row.strength} seed={row.seed}, "
-        f"{row.status}."
-        for row in frame[frame["accuracy"].isna()].itertuples()
-    ]
+    notes = []
+    for row in frame[frame["accuracy"].isna()].itertuples():
+        strength = f"{row.strength_name}={row.strength}" if row.strength_name else ""
+        name = " ".join(filter(None, [row.method, row.setting or "", strength, f"seed={row.seed}"]))
+        notes.append(f"Not in these numbers: {name}, {row.status}.")
+    return notes
 
 
 def _floor_notes(frame: pandas.DataFrame) -> list[str]:
@@ -141,5 +142,6 @@ LEGEND = [
     "score: mean over those strengths of the worst feature's R. Only rows with values at the same strengths can be compared.",
     "In brackets: 95 % interval over n seeds, the bootstrap standard error times Student's t (s50: the strengths where the "
     "interval of R holds one half). With n=1 there is none, nor where the strengths do not all have the same seeds.",
-    "undefined: no ceiling (or two supervised encoders that differ), or one that clears chance by less than .05.",
+    "undefined: no ceiling (a supervised encoder is none for itself, and two that differ are none), or one that clears chance by "
+    "less than .05.",
 ]

@@ -100,9 +100,27 @@ def render(frame: pandas.DataFrame, form: str, probe: str = "all", long: bool = 
         return "% needs \\usepackage{booktabs,amssymb}\n" + "\n\n".join(texts) + "\n" + below + "\n"
     parts = []
     for table in tables:
-        shown = _texts(table, paper, sources, lambda part: part.replace("|", r"\|"), lambda part: f"**{part}**")
-        parts.append(f"**{table.heading}**\n\n{shown.to_markdown(index=False, disable_numparse=True)}\n")
+        shown = _texts(table, paper, sources, bold=lambda part: f"**{part}**")
+        parts.append(as_markdown(table.heading, shown) + "\n")
     return "\n".join(parts) + "\n" + "".join(f"- {note}\n" for note in notes)
+
+
+def as_markdown(heading: str, table: pandas.DataFrame) -> str:
+    """A table below its heading; what a record holds ends no cell and opens no HTML tag.
+
+    >>> print(as_markdown("one", pandas.DataFrame({"method": ["<b>|</b>"]})))
+    **one**
+    <BLANKLINE>
+    | method      |
+    |:------------|
+    | \\<b>\\|\\</b> |
+    """
+    safe = table.rename(columns=_plain).map(_plain)
+    return f"**{_plain(heading)}**\n\n{safe.to_markdown(index=False, disable_numparse=True)}"
+
+
+def _plain(text):
+    return re.sub(r"\||<(?=[a-zA-Z/!?])", r"\\\g<0>", text) if isinstance(text, str) else text
 
 
 def require_probe(frame: pandas.DataFrame, probe: str) -> None:
@@ -141,6 +159,8 @@ def legend(frame: pandas.DataFrame, tables: list[Table], paper: bool = False) ->
         notes.append(
             "vae planes: once counts each constant bit as one binary variable (default), every-pixel counts all its copies."
         )
+    if any(re.search(r"#[0-9a-f]{6}$", row.title) for table in tables for row in table.rows):
+        notes.append("#: cells of one name that differ in other settings; `bench report` shows them.")
     for table in tables:
         where = f" ({table.heading.partition(':')[0]})" if len(tables) > 1 else ""
         notes += [f"No {what}{where}: {why}" for what, why in table.missing.items()]
@@ -170,7 +190,7 @@ def _provenance(frame: pandas.DataFrame) -> list[str]:
     return [
         "lbfgs: logistic regression on standardised features, L2 chosen on held-out train samples. online: a dense layer "
         "trained beside the method. sgd: plain SGD on raw features. Last training step, nothing chosen on test data.",
-        f"Seeds {seeds}; data {', '.join(digests)}; {'; '.join(versions)}.",
+        "; ".join([f"Seeds {seeds}", f"data {', '.join(digests) or 'not there'}", *versions]) + ".",
     ]
 
 
@@ -238,4 +258,4 @@ def _commands(note: str) -> str:
 
 def write_csv(frame: pandas.DataFrame, path: Path) -> None:
     """The long table as a file."""
-    path.write_text(_csv(frame))
+    path.write_text(_csv(frame), encoding="utf-8")

@@ -47,7 +47,7 @@ def temperature(found: pandas.DataFrame, path: Path, probe: str | None = None) -
             for axis, (name, feature) in zip(row, own, strict=False):
                 _panel(axis, *(part[part["feature"] == feature] for part in (lines, floors)), name, titles)
                 axis.set_ylabel(NAMES[name] + (f", {probe} probe" if name == "accuracy" else ""))
-                about = style.heading(key[:-1], key[-1])
+                about = style.heading(key[:-1], key[-1], [other for other, _, _ in groups])
                 axis.set_title(about if name == "uniformity" else f"{feature} ({about})", fontsize=style.SMALL)
             for axis in row[len(own) :]:
                 axis.set_visible(False)

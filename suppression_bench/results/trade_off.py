@@ -48,11 +48,12 @@ def trade_off(frame: pandas.DataFrame, path: Path, probe: str | None = None) -> 
             labels.append(_panel(axis, points, titles))
             axis.set_xlabel(f"test accuracy of {names[0]}, {probe} probe")
             axis.set_ylabel(f"test accuracy of {names[1]}, {probe} probe")
-            axis.set_title(style.heading(key))
+            axis.set_title(style.heading(key, among=[other for other, _, _ in groups]))
             axis.margins(0.12)
         several = any((points["n"] > 1).any() for _, _, points in groups)
         names = ", ".join(dict.fromkeys(key[3] for key, _, _ in groups))
-        style.legend(figure, style.note("points", "bars", several) + f"\nnumbers at the points: {names}")
+        numbers = f"\nnumbers at the points: {names}"
+        style.legend(figure, style.note("points", "bars", several) + numbers + style.without(frame))
         for axis, found in zip(axes.flat, labels, strict=True):
             label_points(axis, **found)
 

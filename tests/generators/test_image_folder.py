@@ -101,7 +101,7 @@ def test_classes_and_order(tmp_path):
 def test_no_place_and_no_folder(tmp_path):
     for name in ("folder", "folder:"):
         with pytest.raises(
-            UserError, match=r"needs a place; folder:DIR expects DIR/train/<class>/<picture> and DIR/val/"
+            UserError, match=r"needs a place, --image-source folder:DIR; folder:DIR expects DIR/train/<class>/<picture>"
         ):
             images(name)
     assert "no such folder; folder:DIR expects DIR/train/" in fault(tmp_path / "nowhere")

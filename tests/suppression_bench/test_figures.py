@@ -85,3 +85,39 @@ def test_failures_alone_are_no_curve(tmp_path):
 def test_a_probe_that_is_not_there_is_named(frame, tmp_path):
     with pytest.raises(UserError, match="sgd"):
         figures.suppression_curves(frame, tmp_path / "x.png", probe="sgd")
+
+
+def drawn_texts(frame, folder):
+    """Every text of the curves, as the SVG has it when texts stay texts."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        figures.suppression_curves(frame, folder / "texts.svg")
+    return " ".join((folder / "texts.svg").read_text().split())
+
+
+def test_a_name_with_dollars_is_a_name(tmp_path):
+    frame = long_table([write_records(tmp_path / "runs", records(methods=(r"a$\nomathematics$", "b$x^2$")))])
+    text = drawn_texts(frame, tmp_path)
+    assert r"a$\nomathematics$" in text and "b$x^2$" in text
+
+
+def test_cells_without_numbers_are_named_below(tmp_path):
+    lost = [
+        make_record([], bits=5, seed=seed, status=status, error="e")
+        for seed, status in ((7, "failed"), (8, "failed"), (9, "diverged"))
+    ]
+    frame = long_table([write_records(tmp_path / "runs", [*records(), *lost])])
+    assert "not drawn, since they have no numbers: 1 diverged, 2 failed" in drawn_texts(frame, tmp_path)
+    frame = long_table([write_records(tmp_path / "whole", records())])
+    assert "not drawn" not in drawn_texts(frame, tmp_path)
+
+
+def test_variants_of_one_dataset_are_told_apart(tmp_path):
+    made = records(methods=("simclr",), bits=(0, 5), seeds=(0,))
+    for record in records(methods=("simclr",), bits=(0, 5), seeds=(0,)):
+        data = {**record["spec"]["data"], "options": {"digit_source": "optdigits", "train": 200}}
+        bits = data["bits"]
+        made.append(make_record(record["probes"], record["spec"]["method"]["name"], 0, bits, data=data))
+    text = drawn_texts(long_table([write_records(tmp_path / "runs", made)]), tmp_path)
+    assert "digit (randbit over optdigits)" in text and "digit (randbit over optdigits (train=200))" in text

@@ -3,6 +3,10 @@
 import csv
 import io
 import json
+import os
+import re
+import subprocess
+import sys
 
 import pytest
 from small_cells import make_record, probe_entry, write_records
@@ -72,9 +76,9 @@ def test_the_summary_and_the_metrics_name_them(folder, tmp_path, capsys):
         text = said(capsys, folder, more, flag)
         assert "swav" in text
         for lost in (
-            "simclr  bits=5 seed=2, failed", "byol  bits=5 seed=0, diverged", "vae  bits=5 seed=1, missing",
+            "simclr bits=5 seed=2, failed", "byol bits=5 seed=0, diverged", "vae bits=5 seed=1, missing",
         ):  # fmt: skip
-            assert f"Not in these numbers: {lost}." in text.replace("simclr bits", "simclr  bits"), (flag, lost)
+            assert f"Not in these numbers: {lost}." in text, (flag, lost)
     assert "seed=2, failed" in said(capsys, folder, "--metrics")  # and where there is nothing else to show
 
 
@@ -122,6 +126,18 @@ def test_a_probe_that_the_floor_does_not_have_is_said(tmp_path):
     made = [*untrained(), make_record([probe_entry(60), probe_entry(50, probe="online")])]
     text = tables.render(long_table([write_records(tmp_path, made)]), "markdown", probe="online")
     assert "No floor: the untrained encoder has no online probe." in text
+    # Beside the other probe, too: a row that cannot have the mark is no row that needs none.
+    text = tables.render(long_table([tmp_path]), "markdown")
+    assert "- No floor by online: the untrained encoder has no such probe; ▼ is not given there." in text
+    text = tables.render(long_table([tmp_path]), "markdown", probe="lbfgs")
+    assert "No floor" not in text
+
+
+def test_a_name_that_ends_in_a_hash_is_explained(tmp_path):
+    made = [make_record([probe_entry(60)]), make_record([probe_entry(70)], train={"epochs": 2})]
+    text = tables.render(long_table([write_records(tmp_path, made)]), "markdown")
+    assert "simclr #" in text and "- #: cells of one name that differ in other settings" in text
+    assert "- #" not in tables.render(long_table([write_records(tmp_path / "one", made[:1])]), "markdown")
 
 
 def test_any_mix_of_folders_gives_one_table(tmp_path, capsys):
@@ -148,3 +164,20 @@ def test_the_same_cell_of_two_suites_is_one_seed(tmp_path, capsys):
     assert {one["id"] for one in made}.isdisjoint(one["id"] for one in again)
     text = said(capsys, write_records(tmp_path / "a", made), write_records(tmp_path / "b", again))
     assert "| 65.0 ± 7.1 (n=2) |" in text
+
+
+def test_a_terminal_that_cannot_write_every_letter(tmp_path):
+    floor = [make_record([probe_entry(right)], method="untrained", seed=right) for right in (80, 82)]
+    write_records(tmp_path, [make_record([probe_entry(30)]), *floor])
+    run = [sys.executable, "-m", "suppression_bench.cli", "table", str(tmp_path)]
+    answer = subprocess.run(run, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True)
+    assert b"30.0 \\u25bc" in answer.stdout and b"81.0 \\xb1 1.4" in answer.stdout
+
+
+def test_markup_in_a_name_breaks_no_markdown_table(tmp_path, capsys):
+    made = {**make_record([probe_entry(50)], method="<b>a|b</b>", bits=5), "metrics": metrics(20)}
+    folder = write_records(tmp_path, [made])
+    for flags in ([], ["--summary"], ["--metrics"]):
+        text = said(capsys, folder, *flags)
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines() if line.startswith("|")}
+        assert len(widths) == 1 and r"\<b>a\|b\</b>" in text, flags

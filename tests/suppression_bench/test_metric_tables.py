@@ -105,3 +105,13 @@ def test_published_metrics_stand_beside_ours(tmp_path, capsys):
 def test_no_published_metric_says_so(tmp_path, capsys):
     assert main(["table", str(write_records(tmp_path, [record(metrics=metrics(20))])), "--metrics", "--paper"]) == 0
     assert "No published metric is known" in capsys.readouterr().out
+
+
+def test_variants_of_one_dataset_have_headings_of_their_own(tmp_path):
+    made = [record(metrics=metrics(100))]
+    data = {**made[0]["spec"]["data"], "options": {"digit_source": "optdigits", "train": 200}}
+    made.append(record(metrics=metrics(50), data=data))
+    found = metric_tables.pivot(metric_tables.long_metrics([write_records(tmp_path, made)]))
+    assert sorted(heading.partition(",")[0] for heading, _ in found) == [
+        "randbit over optdigits", "randbit over optdigits (train=200)",
+    ]  # fmt: skip

@@ -1,10 +1,12 @@
 """The record: written whole, read strictly, every contradiction refused."""
 
+import hashlib
 import json
 
 import pytest
 from small_cells import make_record, probe_entry
 
+from generators import strict_json
 from generators.dataset import UserError
 from suppression_bench.results import record
 
@@ -153,3 +155,26 @@ def test_a_trace_is_optional_and_strict(good, tmp_path):
     assert "step" in refused(tmp_path, edited(good, "trace", "points", 0, "step", value=0))
     assert "'points'" in refused(tmp_path, edited(good, "trace", value={"version": 1, "probe": "sgd", "l2": None}))
     assert "trace" in refused(tmp_path, edited(good, "trace", value=[]))
+
+
+PLACES = [
+    ("spec", "data"), ("spec", "data", "dataset"), ("spec", "method", "name"), ("spec", "strength", "value"),
+    ("spec", "suite", "name"), ("spec", "varied"), ("spec", "encoder", "options"), ("code", "commit"),
+    ("environment", "device"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES, ids=".".join)
+def test_what_tables_read_of_a_cell_must_be_there(good, tmp_path, place):
+    """A record by hand or of another program is refused by a sentence, not by the table that stumbles over it."""
+    copy = json.loads(json.dumps(good))
+    inner = copy
+    for key in place[:-1]:
+        inner = inner[key]
+    del inner[place[-1]]
+    copy["id"] = hashlib.sha256(strict_json.dumps(copy["spec"]).encode()).hexdigest()
+    assert f"lacks the key {place[-1]!r}" in refused(tmp_path, json.dumps(copy))
+    inner[place[-1]] = 7.5 if place[-1] != "value" else 1
+    copy["id"] = hashlib.sha256(strict_json.dumps(copy["spec"]).encode()).hexdigest()
+    if place[-1] != "value":  # which is of any type
+        assert "has the wrong type float" in refused(tmp_path, json.dumps(copy))

@@ -71,7 +71,7 @@ def test_a_page_holds_what_a_reader_needs(text):
     shown = " ".join(page.text.split())
     for part in (
         "12 cells: 9 ok, 1 diverged, 1 failed, 1 missing", "randbit over optdigits", "d" * 64, "the suite test",
-        "the loss is not finite at step 17", "planned, and no record is there", "bench run test --out runs/test",
+        "the loss is not finite at step 17", "planned, and no record is there", "bench run ./test.yaml --out runs/test",
         "bench generate randbit --digit-source optdigits", "Intriguing Properties of Contrastive Losses",
         "@software{suppression_bench", "linear-probe top-1 %", "what is kept, by bits", "torch", "recipe: randbit",
     ):  # fmt: skip
@@ -131,8 +131,16 @@ def test_the_data_commands_name_what_the_user_has_to_give():
         "bench generate multidigits --digit-source mnist:DIR --sizes 20 80 --out data/multidigits-abcdef01"
     )
     spec = {"suite": {"name": "a suite", "version": 1, "tier": "full"}, "data": data}
-    assert reproduce.suite(spec) == "bench run 'a suite' --tier full --digit-source mnist:DIR --out 'runs/a suite'"
+    assert (
+        reproduce.suite(spec) == "bench run './a suite.yaml' --tier full --digit-source mnist:DIR --out 'runs/a suite'"
+    )
     assert reproduce.suite({**spec, "suite": None}) is None
+    data = {"dataset": "square-and-stripe", "digest": "", "seed": 0, "options": {"image_source": "folder"}}
+    assert reproduce.generate(data) == (
+        "bench generate ./square_and_stripe.py --image-source folder:DIR --out data/square-and-stripe"
+    )
+    spec = {"suite": {"name": "randbit-images", "version": 1}, "data": {"options": {"image_source": "cifar10"}}}
+    assert reproduce.suite(spec) == "bench run randbit-images --image-source cifar10:DIR --out runs/randbit-images"
 
 
 def test_the_command_writes_a_page_and_refuses_other_endings(undrawn, tmp_path, capsys):

@@ -171,3 +171,21 @@ def test_the_notebooks_grid(mnist_folder):
 
 
 test_the_notebooks_grid = pytest.mark.real_data(test_the_notebooks_grid)
+
+
+def test_an_unknown_recipe_hides_no_other_name(suite):
+    text = faults(suite(recipe="randbit-smal", data={"dataset": "randbitt"}, cells=[{"method": "simclar"}]))
+    for name in ("randbit-small", "randbit", "simclr"):
+        assert f"did you mean '{name}'" in text, name
+
+
+def test_data_that_name_no_dataset(suite):
+    assert "data: the key 'dataset' is missing; it is one of digit-on-imagenet" in faults(suite(data={}))
+    text = faults(suite(cells=[{"method": "byol", "data": {"digit_source": "optdigits"}}]))
+    assert "cell 1: data: the key 'dataset' is missing" in text
+
+
+def test_a_suite_file_that_is_no_text(tmp_path):
+    for content in (b"\xff\xfe\x00version: 1", b"version: 2020-13-45"):
+        (tmp_path / "mine.yaml").write_bytes(content)
+        assert "mine.yaml: not valid YAML" in faults(str(tmp_path / "mine.yaml"))

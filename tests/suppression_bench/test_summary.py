@@ -48,6 +48,15 @@ def test_without_such_a_cell_the_supervised_encoder_is(tmp_path):
     assert (digit["ceiling"], digit["R @5"], digit["R @10"], digit["s50"]) == ("supervised", "0.50", "0.50", "<= 5")
 
 
+def test_a_supervised_encoder_is_no_ceiling_of_its_own(tmp_path):
+    """It would have kept all by definition, whatever it has lost."""
+    made = [*cells({5: 50, 10: 26}), *cells({5: 90, 10: 42}, method="supervised")]
+    digit = rows(tmp_path / "a", made)["supervised", "digit"]
+    assert [digit[key] for key in ("ceiling", "R @5", "SI", "score")] == ["none", *["undefined"] * 3]
+    digit = rows(tmp_path / "b", [*made, *cells({0: 90}, method="supervised")])["supervised", "digit"]
+    assert (digit["ceiling"], digit["R @10"]) == ("own", "0.40")
+
+
 def test_without_any_it_is_undefined(tmp_path):
     digit = rows(tmp_path, cells({5: 50, 10: 26}))["simclr", "digit"]
     assert [digit[key] for key in ("ceiling", "R @5", "SI", "s50", "score")] == ["none", *["undefined"] * 4]
