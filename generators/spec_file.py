@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from generators import catalog
+from generators import catalog, strict_yaml
 from generators.dataset import Dataset, UserError
 from generators.options import check_options, convert, did_you_mean
 
@@ -31,19 +31,15 @@ def read(path: str | Path) -> Spec:
     Raises:
         UserError: no such file, no YAML, or every unknown key, missing key and wrong value at once.
     """
-    import yaml
-
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        _refuse_twins(yaml.compose(text, Loader=yaml.SafeLoader))
-        content = yaml.safe_load(text)
+        content = strict_yaml.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(
             f"{path}: no such file; `bench generate DATASET --print-config` prints one to start from"
         ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); name a YAML file") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: no UTF-8, or a date that does not exist
+    except ValueError as error:
         raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
     if not isinstance(content, dict):
         raise UserError(
@@ -69,20 +65,6 @@ def read(path: str | Path) -> Spec:
     if faults:
         raise UserError("\n".join(f"{path}: {fault}" for fault in faults))
     return Spec(**values)
-
-
-def _refuse_twins(node) -> None:
-    # YAML would take the last of two equal keys without a word.
-    import yaml
-
-    if isinstance(node, yaml.MappingNode):
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        twins = sorted({key for key in keys if keys.count(key) > 1})
-        if twins:
-            raise ValueError(f"the key {twins[0]!r} stands twice")
-    for child in getattr(node, "value", []) if isinstance(node, yaml.CollectionNode) else []:
-        for part in child if isinstance(child, tuple) else (child,):
-            _refuse_twins(part)
 
 
 def _options(value) -> dict:

@@ -4,9 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
-from generators import catalog, manifest, options, strict_json
+from generators import catalog, manifest, options, strict_json, strict_yaml
 from generators.dataset import UserError, is_source
 from suppression_bench import settings
 from suppression_bench.evaluation import probe
@@ -69,8 +67,8 @@ def read_yaml(folder: Path, name: str) -> tuple[dict, str]:
             f"unknown {kind} {name!r}: {options.did_you_mean(name, known)}, or give the path of a .yaml file"
         )
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, ValueError) as error:  # a text that is not UTF-8, a date that is none
+        content = strict_yaml.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # or a text that is not UTF-8
         raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
     if not isinstance(content, dict):
         raise UserError(f"{path}: a {kind} is a file of names and values, got {type(content).__name__}")

@@ -186,6 +186,6 @@ def test_data_that_name_no_dataset(suite):
 
 
 def test_a_suite_file_that_is_no_text(tmp_path):
-    for content in (b"\xff\xfe\x00version: 1", b"version: 2020-13-45"):
+    for content in (b"\xff\xfe\x00version: 1", b"version: 2020-13-45", b"version: 1\nversion: 1"):
         (tmp_path / "mine.yaml").write_bytes(content)
         assert "mine.yaml: not valid YAML" in faults(str(tmp_path / "mine.yaml"))
