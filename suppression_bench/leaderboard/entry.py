@@ -59,13 +59,13 @@ def place(record: dict) -> tuple:
     return strength_value((record["spec"]["strength"] or {"value": None})["value"]), record["spec"]["seed"]
 
 
-def accuracies(found: Sequence[dict], probe: str) -> tuple[dict[str, dict], dict[str, float]]:
+def accuracies(submission: Submission, probe: str) -> tuple[dict[str, dict], dict[str, float]]:
     """Of the encoder's own layer: [feature][strength][seed] -> accuracy, and each feature's chance.
 
     The bits are one feature, the mean over their probes, as in every table.
 
     Arguments:
-        found: records.
+        submission: as loaded.
         probe: lbfgs, online or sgd.
 
     Raises:
@@ -73,10 +73,10 @@ def accuracies(found: Sequence[dict], probe: str) -> tuple[dict[str, dict], dict
     """
     single: dict[tuple, list[float]] = {}
     chance, seen = {}, set()
-    for record in found:
+    for record in submission.records:
         strength, seed = place(record)
         if (strength, seed) in seen:
-            raise UserError(f"strength {strength}, seed {seed}: two records; an entry has one for each")
+            raise UserError(f"{submission.folder}: strength {strength}, seed {seed}: two records; an entry has one for each")
         seen.add((strength, seed))
         for one in record["probes"]:
             if (one["probe"], one["layer"]) == (probe, LAYER):
@@ -102,17 +102,15 @@ def make(submission: Submission, grid: Sequence, probe: str, supervised: dict, f
     Raises:
         UserError: two records for one strength and seed.
     """
-    try:
-        values, chance = accuracies(submission.records, probe)
-    except UserError as error:
-        raise UserError(f"{submission.folder}: {error}") from None
+    values, chance = accuracies(submission, probe)
     curves = Curves(values, chance, supervised, set(), {})
     seeds = tuple(sorted({place(record)[1] for record in submission.records}))
-    reason = _lost(submission.records, grid, seeds, probe) or _ceilings(curves, seeds)
+    lost = _lost(submission.records, grid, seeds, probe)
+    reason = lost or _ceilings(curves, seeds)
     scores = () if reason else tuple(curves.score([seed]) for seed in seeds)
     return Entry(
         submission, curves, seeds, scores, float(np.mean(scores)) if scores else None, _interval(scores),
-        _accuracy(curves), reason, _below(curves, floor),
+        None if lost else _accuracy(curves), reason, _below(curves, floor),
     )  # fmt: skip
 
 

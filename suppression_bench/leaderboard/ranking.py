@@ -120,7 +120,7 @@ def _reference(shown: Sequence[Submission], method: str, probe: str) -> dict:
     # One of them, or the reference would move with every further one: the best checked, then the one with most records.
     known = [one for one in shown if entries.is_reference(one, method)]
     known.sort(key=lambda one: (-one.level, -len(one.records), one.slug))
-    return entries.accuracies(known[0].records, probe)[0] if known else {}
+    return entries.accuracies(known[0], probe)[0] if known else {}
 
 
 def _ordered(found: Sequence[Entry]) -> list[Entry]:

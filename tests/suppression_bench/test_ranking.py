@@ -220,6 +220,7 @@ def test_an_undefined_score_says_why(records, words):
     found = board([*a_track(), entry("odd", records)])
     [odd] = found.undefined
     assert words in odd.reason and (odd.score, odd.scores, odd.ranks) == (None, (), None)
+    assert (odd.accuracy is None) == ("ceiling" not in words and "chance" not in words)  # none over a part of the cells
     assert slugs(found.ranked) == ["alpha", "beta", "gamma"]
 
 

@@ -1,0 +1,203 @@
+"""The leaderboard as one self-contained page: no request, no date, the same bytes for the same entries."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from suppression_bench.leaderboard import drawing, levels, provenance
+from suppression_bench.leaderboard.entry import Entry
+from suppression_bench.leaderboard.ranking import Board
+from suppression_bench.leaderboard.submission import RECORDS
+from suppression_bench.results.frame import BITS
+
+TEMPLATES = Path(__file__).parent / "templates"
+SUBMISSIONS = "../submissions"  # seen from leaderboard/site/
+LEVELS = (
+    "The files are complete and agree: every strength and seed is there, the counts add up, the settings are the track's. "
+    "Nothing was measured again.",
+    "The predictions handed in, one for each test sample, were counted against the official labels and give the numbers.",
+    "The encoder handed in was run by us: its features and its probes, computed anew, give the numbers.",
+    "We trained the method again, on one submitted seed and two seeds drawn after the submission. The results lie inside the "
+    "99 % prediction interval of the submitted ones.",
+)
+
+
+@dataclass(frozen=True)
+class Track:
+    """What the page says of a track beside its board.
+
+    name: of the track.
+    title: one sentence.
+    strength_name: what the strengths are called.
+    probe: whose accuracies count.
+    locked: what every entry shares, a sentence or "".
+    """
+
+    name: str
+    title: str
+    strength_name: str
+    probe: str = "lbfgs"
+    locked: str = ""
+
+
+def render(boards: Sequence[tuple[Track, Board]]) -> str:
+    """The page as text.
+
+    Everything that entries hold is foreign text: the template escapes it, and only https addresses become links.
+
+    Arguments:
+        boards: tracks in the order of the page, each with its ranking.
+
+    Raises:
+        UserError: a damaged finding of the maintainers.
+    """
+    style, script = (Markup((TEMPLATES / name).read_text(encoding="utf-8")) for name in ("page.css", "page.js"))
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    return environment.get_template("page.html").render(
+        style=style, script=script, style_hash=policy_hash(style), script_hash=policy_hash(script),
+        tracks=[_track(*one) for one in boards], level_names=levels.NAMES,
+        levels=list(zip(levels.NAMES, LEVELS, strict=True)),
+    )  # fmt: skip
+
+
+def policy_hash(text: str) -> str:
+    """How a content security policy names an inline script or style: by its SHA-256.
+
+    >>> policy_hash("")
+    'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='
+    """
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def link(url: str) -> str | None:
+    """An address that may be a link: plain https with a host and no name or password before it; None for any other.
+
+    >>> link("https://example.org/a"), link("javascript:alert(1)"), link("https://me@example.org")
+    ('https://example.org/a', None, None)
+    """
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme == "https" and parts.hostname and "@" not in parts.netloc and parts.port in (None, 443)
+    except ValueError:
+        return None
+    return url if good and re.fullmatch(r"[!-~]+", url) and not set(url) & set('\\"<>`{}|^') else None
+
+
+def _track(track: Track, board: Board) -> dict:
+    names = {one.submission.slug: one.submission.name for one in board.ranked}
+    ranked = [_entry(one, board, track, place, names) for place, one in enumerate((*board.ranked, *board.undefined), 1)]
+    beside = [
+        _entry(one, board, track, place, names, kind)
+        for kind, found in (("ceiling", board.ceilings), ("floor", board.floors))
+        for place, one in enumerate(found, 1 + len(board.ceilings) * (kind == "floor"))
+    ]
+    return {
+        "name": track.name, "title": track.title, "strength_name": track.strength_name, "probe": track.probe,
+        "locked": track.locked, "grid": board.grid, "ranked": ranked, "beside": beside,
+        "superseded": [{"slug": slug, "by": by, "href": _folder(slug)} for slug, by in board.superseded],
+    }  # fmt: skip
+
+
+def _entry(entry: Entry, board: Board, track: Track, place: int, names: dict, kind: str = "") -> dict:
+    own = entry.submission
+    findings, refuted = _findings(entry)
+    files = [("method file", own.method_file), ("loss file", own.loss_file)]
+    return {
+        "slug": own.slug, "name": own.name, "kind": kind, "link": link(own.url), "url": own.url, "contact": own.contact,
+        "place": place if entry.ranks or kind else "", "rank": ranks(entry), "reason": entry.reason, "below": _below(entry),
+        "score": number(entry.score), "score_value": _exact(entry.score), "interval": interval(entry),
+        "bar": drawing.score(entry) if entry.score is not None else None,
+        "accuracy": percent(entry.accuracy), "accuracy_value": _exact(entry.accuracy),
+        "seeds": len(entry.seeds), "level": own.level, "level_name": levels.NAMES[own.level],
+        "labels": "yes" if own.label_use else "no", "findings": findings, "refuted": refuted,
+        "alike": [names[slug] for slug in entry.alike] if entry.ranks and len(names) > 1 else None,
+        "scores": [(seed, f"{score:.3f}") for seed, score in zip(entry.seeds, entry.scores, strict=False)],
+        "curve": drawing.curve(entry, board.grid, board.floor), "numbers": _numbers(entry, board, track),
+        "folder": _folder(own.slug) + RECORDS + "/",
+        "files": [(title, _folder(own.slug) + quote(name, safe="")) for title, name in files if name],
+        "replaces": [{"slug": old, "href": _folder(old)} for old, new in board.superseded if new == own.slug],
+        "facts": provenance.facts(own), "settings": provenance.settings(own),
+    }  # fmt: skip
+
+
+def ranks(entry: Entry) -> str:
+    """The ranks that the seeds leave open: "2" or "1–3", "" outside the ranking."""
+    if not entry.ranks:
+        return ""
+    best, worst = entry.ranks
+    return str(best) if best == worst else f"{best}–{worst}"
+
+
+def number(value: float | None) -> str:
+    """Two digits, "" for None; + 0.0: no -0.00."""
+    return "" if value is None else f"{round(value, 2) + 0.0:.2f}"
+
+
+def percent(share: float | None) -> str:
+    """A share as a table has it: "81.3 %", "undefined" for None."""
+    return "undefined" if share is None else f"{100 * share:.1f} %"
+
+
+def interval(entry: Entry) -> str:
+    """Of the score, "" with one seed."""
+    return f"[{', '.join(map(number, entry.interval))}]" if entry.interval else ""
+
+
+def _exact(value: float | None) -> str:
+    return "" if value is None else f"{value:.9f}"
+
+
+def _folder(slug: str) -> str:
+    return f"{SUBMISSIONS}/{quote(slug, safe='')}/"
+
+
+def _below(entry: Entry) -> str:
+    found: dict[str, list[str]] = {}
+    for feature, strength in entry.below:
+        found.setdefault(feature, []).append(str(strength))
+    return "; ".join(f"{feature} at {', '.join(strengths)}" for feature, strengths in found.items())
+
+
+def _findings(entry: Entry) -> tuple[list[str], str]:
+    """What the maintainers noted of this very content, and a sentence for the row where a repetition failed."""
+    own, root = entry.submission, entry.submission.folder.parent
+    checked, rerun = levels.read_check(root, own.slug), levels.read_rerun(root, own.slug)
+    found = [checked["reason"]] if checked and checked["submission"] == own.digest and checked["reason"] else []
+    if not rerun or rerun["submission"] != own.digest:
+        return found, ""
+    inside = sum(cell["inside"] for cell in rerun["cells"])
+    seeds = f"seeds {', '.join(map(str, (*rerun['submitted_seeds'], *rerun['fresh_seeds'])))}"
+    text = f"retrained on {seeds}: {inside} of {len(rerun['cells'])} numbers inside the prediction interval"
+    return [*found, text], "" if rerun["passed"] else f"▼ not confirmed: {text}"
+
+
+def _numbers(entry: Entry, board: Board, track: Track) -> dict:
+    rows = []
+    for feature in sorted(set(entry.curves.values) | set(board.floor), key=lambda name: (name == BITS, name)):
+        chance = entry.curves.chance.get(feature)
+        title = feature + (f" (chance {100 * chance:.3g})" if chance is not None else "")
+        rows.append(_row(title, entry.curves.values.get(feature, {}), board.grid))
+        if feature in board.floor:
+            rows.append(_row(f"{feature}, untrained", board.floor[feature], board.grid))
+    return {"name": track.strength_name, "grid": board.grid, "rows": rows}
+
+
+def _row(title: str, own: dict, grid: Sequence) -> dict:
+    return {"title": title, "cells": [_cell(own.get(strength, {})) for strength in grid]}
+
+
+def _cell(seeds: dict[int, float]) -> str:
+    values = 100 * np.array(list(seeds.values()))
+    spread = f" ± {values.std(ddof=1):.1f} (n={len(values)})" if len(values) > 1 else ""
+    return f"{values.mean():.1f}{spread}" if len(values) else ""
