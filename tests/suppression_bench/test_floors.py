@@ -27,7 +27,7 @@ FLOORS = {
         "method", "encoder", "decoder", "encoders/*", "evaluation/suppression", "training/data", "training/epoch",
         "training/checkpoint", "training/execution", "stopwatch", "results/observed", "results/baseline",
         "results/exact"],
-    2: ["loss", "losses/*", "results/record", "provenance", "training/samples", "training/decoded"],
+    2: ["loss", "losses/*", "results/record", "results/predictions", "provenance", "training/samples", "training/decoded"],
     1: ["training/views", "training/optimizers", "training/gather", "training/boxes", "training/colour",
         "training/augment"],
 }  # fmt: skip
