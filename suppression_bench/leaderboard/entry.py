@@ -8,11 +8,12 @@ import numpy as np
 from generators.dataset import UserError
 from suppression_bench.evaluation import suppression
 from suppression_bench.leaderboard.submission import Submission
+from suppression_bench.leaderboard.tracks import Track
 from suppression_bench.results import record as records
 from suppression_bench.results.curves import SHARE, Curves
 from suppression_bench.results.frame import BITS, strength_value
 
-LAYER = "encoder"
+PROBE, LAYER = "lbfgs", "encoder"  # whose accuracies count, on every track
 UNTRAINED, SUPERVISED = "untrained", "supervised"
 
 
@@ -59,14 +60,13 @@ def place(record: dict) -> tuple:
     return strength_value((record["spec"]["strength"] or {"value": None})["value"]), record["spec"]["seed"]
 
 
-def accuracies(submission: Submission, probe: str) -> tuple[dict[str, dict], dict[str, float]]:
-    """Of the encoder's own layer: [feature][strength][seed] -> accuracy, and each feature's chance.
+def accuracies(submission: Submission) -> tuple[dict[str, dict], dict[str, float]]:
+    """Of PROBE on the encoder's output: [feature][strength][seed] -> accuracy, and each feature's chance.
 
     The bits are one feature, the mean over their probes, as in every table.
 
     Arguments:
         submission: as loaded.
-        probe: lbfgs, online or sgd.
 
     Raises:
         UserError: two records for one strength and seed.
@@ -79,7 +79,7 @@ def accuracies(submission: Submission, probe: str) -> tuple[dict[str, dict], dic
             raise UserError(f"{submission.folder}: strength {strength}, seed {seed}: two records; an entry has one for each")
         seen.add((strength, seed))
         for one in record["probes"]:
-            if (one["probe"], one["layer"]) == (probe, LAYER):
+            if (one["probe"], one["layer"]) == (PROBE, LAYER):
                 feature = BITS if records.is_bit(one["feature"]) else one["feature"]
                 single.setdefault((feature, strength, seed), []).append(records.accuracy(one))
                 chance[feature] = one["chance"]
@@ -89,23 +89,22 @@ def accuracies(submission: Submission, probe: str) -> tuple[dict[str, dict], dic
     return values, chance
 
 
-def make(submission: Submission, grid: Sequence, probe: str, supervised: dict, floor: dict) -> Entry:
+def make(submission: Submission, track: Track, supervised: dict, floor: dict) -> Entry:
     """An entry with its scores.
 
     Arguments:
         submission: as loaded.
-        grid: all strengths of the track, with 0 where the track has it.
-        probe: the track's probe.
+        track: what it competes in.
         supervised: [feature][strength][seed] of the track's supervised encoder, the ceiling where there is no strength 0.
         floor: [feature][strength][seed] of its untrained encoder.
 
     Raises:
         UserError: two records for one strength and seed.
     """
-    values, chance = accuracies(submission, probe)
+    values, chance = accuracies(submission)
     curves = Curves(values, chance, supervised, set(), {})
     seeds = tuple(sorted({place(record)[1] for record in submission.records}))
-    lost = _lost(submission.records, grid, seeds, probe)
+    lost = _lost(submission.records, track, seeds)
     reason = lost or _ceilings(curves, seeds)
     scores = () if reason else tuple(curves.score([seed]) for seed in seeds)
     return Entry(
@@ -139,42 +138,35 @@ def _below(curves: Curves, floor: dict) -> tuple[tuple, ...]:
     )
 
 
-def _lost(found: Sequence[dict], grid: Sequence, seeds: Sequence[int], probe: str) -> str:
+def _lost(found: Sequence[dict], track: Track, seeds: Sequence[int]) -> str:
     """Which cells have no numbers: a score over the others would profit from the loss."""
     by_place = {place(record): record for record in found}
     if not by_place:
         return "no record"
-    known = set(grid)
+    wanted = {strength_value(strength): track.features(strength) for strength in track.grid}
     faults = [
-        f"strength {strength}, seed {seed}: none of the track's" for strength, seed in by_place if strength not in known
+        f"strength {strength}, seed {seed}: none of the track's" for strength, seed in by_place if strength not in wanted
     ]
-    for strength in grid:
+    for strength, features in wanted.items():
         for seed in seeds:
-            record = by_place.get((strength, seed))
-            if record is None:
-                faults.append(f"strength {strength}, seed {seed}: no record")
-            elif record["run"]["status"] != "ok":
-                faults.append(f"strength {strength}, seed {seed}: {record['run']['status'].replace('_', ' ')}")
-            elif absent := _unprobed(record, found, probe):
-                faults.append(f"strength {strength}, seed {seed}: no {probe} probe of {', '.join(absent)}")
+            fault = _fault(by_place.get((strength, seed)), features)
+            faults += [f"strength {strength}, seed {seed}: {fault}"] if fault else []
     more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
     return "; ".join(faults[:3]) + more
 
 
-def _unprobed(record: dict, found: Sequence[dict], probe: str) -> list[str]:
-    # What is not probed could not be the worst. Every number of bits has its bits and all that is probed without any;
-    # other strengths have features of their own.
-    probed = _features(record, probe)
-    strength = record["spec"]["strength"] or {"key": ""}
-    if strength["key"] != "bits":
-        return [] if probed else ["any feature"]
-    wanted = {f"bit{position:02d}" for position in range(strength["value"])}
-    wanted |= {name for other in found for name in _features(other, probe) if not records.is_bit(name)}
-    return sorted(wanted - probed) or ([] if probed else ["any feature"])
-
-
-def _features(record: dict, probe: str) -> set[str]:
-    return {one["feature"] for one in record["probes"] if (one["probe"], one["layer"]) == (probe, LAYER)}
+def _fault(record: dict | None, features: Sequence[str]) -> str:
+    if record is None:
+        return "no record"
+    if record["run"]["status"] != "ok":
+        return record["run"]["status"].replace("_", " ")
+    probed = {one["feature"] for one in record["probes"] if (one["probe"], one["layer"]) == (PROBE, LAYER)}
+    # What is not probed could not be the worst, and what is too many could move the mean.
+    if absent := [name for name in features if name not in probed]:
+        return f"no {PROBE} probe of {', '.join(absent)}"
+    if more := sorted(probed - set(features)):
+        return f"a probe of {', '.join(more)}, which the track does not have"
+    return ""
 
 
 def _ceilings(curves: Curves, seeds: Sequence[int]) -> str:

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -13,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from suppression_bench.leaderboard import drawing, levels, provenance
-from suppression_bench.leaderboard.entry import Entry
+from suppression_bench.leaderboard.entry import PROBE, Entry
 from suppression_bench.leaderboard.ranking import Board
 from suppression_bench.leaderboard.submission import RECORDS
 from suppression_bench.results.frame import BITS
@@ -30,31 +29,13 @@ LEVELS = (
 )
 
 
-@dataclass(frozen=True)
-class Track:
-    """What the page says of a track beside its board.
-
-    name: of the track.
-    title: one sentence.
-    strength_name: what the strengths are called.
-    probe: whose accuracies count.
-    locked: what every entry shares, a sentence or "".
-    """
-
-    name: str
-    title: str
-    strength_name: str
-    probe: str = "lbfgs"
-    locked: str = ""
-
-
-def render(boards: Sequence[tuple[Track, Board]]) -> str:
+def render(boards: Sequence[Board]) -> str:
     """The page as text.
 
     Everything that entries hold is foreign text: the template escapes it, and only https addresses become links.
 
     Arguments:
-        boards: tracks in the order of the page, each with its ranking.
+        boards: the tracks' rankings, in the order of the page.
 
     Raises:
         UserError: a damaged finding of the maintainers.
@@ -66,7 +47,7 @@ def render(boards: Sequence[tuple[Track, Board]]) -> str:
     )  # fmt: skip
     return environment.get_template("page.html").render(
         style=style, script=script, style_hash=policy_hash(style), script_hash=policy_hash(script),
-        tracks=[_track(*one) for one in boards], level_names=levels.NAMES,
+        tracks=[_track(one) for one in boards], level_names=levels.NAMES,
         levels=list(zip(levels.NAMES, LEVELS, strict=True)),
     )  # fmt: skip
 
@@ -94,22 +75,25 @@ def link(url: str) -> str | None:
     return url if good and re.fullmatch(r"[!-~]+", url) and not set(url) & set('\\"<>`{}|^') else None
 
 
-def _track(track: Track, board: Board) -> dict:
+def _track(board: Board) -> dict:
+    track = board.track
     names = {one.submission.slug: one.submission.name for one in board.ranked}
-    ranked = [_entry(one, board, track, place, names) for place, one in enumerate((*board.ranked, *board.undefined), 1)]
+    ranked = [_entry(one, board, place, names) for place, one in enumerate((*board.ranked, *board.undefined), 1)]
     beside = [
-        _entry(one, board, track, place, names, kind)
+        _entry(one, board, place, names, kind)
         for kind, found in (("ceiling", board.ceilings), ("floor", board.floors))
         for place, one in enumerate(found, 1 + len(board.ceilings) * (kind == "floor"))
     ]
     return {
-        "name": track.name, "title": track.title, "strength_name": track.strength_name, "probe": track.probe,
-        "locked": track.locked, "grid": board.grid, "ranked": ranked, "beside": beside,
+        "name": track.name, "title": track.title, "strength": track.strength, "probe": PROBE, "grid": board.grid,
+        "least": track.least, "suite": f"{track.suite} --tier {track.tier}" if track.tier else track.suite,
+        "digests": sorted(track.digests.items()), "locked": sorted(track.locked.items()),
+        "ranked": ranked, "beside": beside,
         "superseded": [{"slug": slug, "by": by, "href": _folder(slug)} for slug, by in board.superseded],
     }  # fmt: skip
 
 
-def _entry(entry: Entry, board: Board, track: Track, place: int, names: dict, kind: str = "") -> dict:
+def _entry(entry: Entry, board: Board, place: int, names: dict, kind: str = "") -> dict:
     own = entry.submission
     findings, refuted = _findings(entry)
     files = [("method file", own.method_file), ("loss file", own.loss_file)]
@@ -123,7 +107,7 @@ def _entry(entry: Entry, board: Board, track: Track, place: int, names: dict, ki
         "labels": "yes" if own.label_use else "no", "findings": findings, "refuted": refuted,
         "alike": [names[slug] for slug in entry.alike] if entry.ranks and len(names) > 1 else None,
         "scores": [(seed, f"{score:.3f}") for seed, score in zip(entry.seeds, entry.scores, strict=False)],
-        "curve": drawing.curve(entry, board.grid, board.floor), "numbers": _numbers(entry, board, track),
+        "curve": drawing.curve(entry, board.grid, board.floor), "numbers": _numbers(entry, board),
         "folder": _folder(own.slug) + RECORDS + "/",
         "files": [(title, _folder(own.slug) + quote(name, safe="")) for title, name in files if name],
         "replaces": [{"slug": old, "href": _folder(old)} for old, new in board.superseded if new == own.slug],
@@ -182,7 +166,7 @@ def _findings(entry: Entry) -> tuple[list[str], str]:
     return [*found, text], "" if rerun["passed"] else f"▼ not confirmed: {text}"
 
 
-def _numbers(entry: Entry, board: Board, track: Track) -> dict:
+def _numbers(entry: Entry, board: Board) -> dict:
     rows = []
     for feature in sorted(set(entry.curves.values) | set(board.floor), key=lambda name: (name == BITS, name)):
         chance = entry.curves.chance.get(feature)
@@ -190,7 +174,7 @@ def _numbers(entry: Entry, board: Board, track: Track) -> dict:
         rows.append(_row(title, entry.curves.values.get(feature, {}), board.grid))
         if feature in board.floor:
             rows.append(_row(f"{feature}, untrained", board.floor[feature], board.grid))
-    return {"name": track.strength_name, "grid": board.grid, "rows": rows}
+    return {"name": board.track.strength, "grid": board.grid, "rows": rows}
 
 
 def _row(title: str, own: dict, grid: Sequence) -> dict:

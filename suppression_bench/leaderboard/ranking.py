@@ -7,6 +7,7 @@ from generators.dataset import UserError
 from suppression_bench.leaderboard import entry as entries
 from suppression_bench.leaderboard.entry import SUPERVISED, UNTRAINED, Entry
 from suppression_bench.leaderboard.submission import Submission
+from suppression_bench.leaderboard.tracks import Track
 from suppression_bench.results import significance
 from suppression_bench.results.frame import strength_value
 
@@ -15,8 +16,8 @@ from suppression_bench.results.frame import strength_value
 class Board:
     """One track.
 
-    track: its name.
-    grid: all its strengths.
+    track: what it is about.
+    grid: all its strengths, as keys of accuracies.
     ranked: entries with a score, trained without labels, the best first.
     undefined: such entries without a score, by slug; each says why.
     ceilings: entries that were shown labels, the best first; no ranks.
@@ -26,7 +27,7 @@ class Board:
     tests: how many pairs of ranked entries were tested.
     """
 
-    track: str
+    track: Track
     grid: tuple
     ranked: tuple[Entry, ...]
     undefined: tuple[Entry, ...]
@@ -37,33 +38,30 @@ class Board:
     tests: int
 
 
-def board(track: str, submissions: Sequence[Submission], grid: Sequence, probe: str = "lbfgs") -> Board:
+def board(track: Track, submissions: Sequence[Submission]) -> Board:
     """The order of one track.
 
     The score of an entry is the mean over its seeds of: mean over the strengths above 0 of the worst feature's retention,
     cut to [0, 1]. Mean accuracy decides between equal scores, the slug between equal accuracies.
 
     Arguments:
-        track: its name; submissions of other tracks are left out.
+        track: what it is about; submissions of other tracks are left out.
         submissions: of any track.
-        grid: the track's strengths.
-        probe: the track's probe.
 
     Raises:
         UserError: an impossible `supersedes`, or two records for one strength and seed.
     """
-    own = [one for one in submissions if one.track == track]
+    own = [one for one in submissions if one.track == track.name]
     hidden = superseded(own, submissions)
     shown = [one for one in own if one.slug not in hidden]
-    places = tuple(map(strength_value, grid))
-    supervised, floor = (_reference(shown, method, probe) for method in (SUPERVISED, UNTRAINED))
-    made = [entries.make(one, places, probe, supervised, floor) for one in shown]
+    supervised, floor = (_reference(shown, method) for method in (SUPERVISED, UNTRAINED))
+    made = [entries.make(one, track, supervised, floor) for one in shown]
     floors = [one for one in made if entries.is_reference(one.submission, UNTRAINED)]
     trained = [one for one in made if one not in floors]
     judged = [one for one in trained if not one.submission.label_use]
     ranked, tests = _with_ranks(_ordered([one for one in judged if not one.reason]))
     return Board(
-        track, places, ranked, tuple(_ordered([one for one in judged if one.reason])),
+        track, tuple(map(strength_value, track.grid)), ranked, tuple(_ordered([one for one in judged if one.reason])),
         tuple(_ordered([one for one in trained if one.submission.label_use])), tuple(_ordered(floors)),
         tuple(sorted(hidden.items())), floor, tests,
     )  # fmt: skip
@@ -116,11 +114,11 @@ def _ends_in_itself(slug: str, found: dict[str, str]) -> bool:
     return False
 
 
-def _reference(shown: Sequence[Submission], method: str, probe: str) -> dict:
+def _reference(shown: Sequence[Submission], method: str) -> dict:
     # One of them, or the reference would move with every further one: the best checked, then the one with most records.
     known = [one for one in shown if entries.is_reference(one, method)]
     known.sort(key=lambda one: (-one.level, -len(one.records), one.slug))
-    return entries.accuracies(known[0], probe)[0] if known else {}
+    return entries.accuracies(known[0])[0] if known else {}
 
 
 def _ordered(found: Sequence[Entry]) -> list[Entry]:

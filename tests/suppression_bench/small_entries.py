@@ -2,14 +2,17 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from small_cells import make_record, probe_entry
 
 from generators import strict_json
+from suppression_bench.leaderboard import tracks
 from suppression_bench.leaderboard.submission import Submission
 
 GRID = [0, 4, 8]
+TRACK = replace(tracks.read("quick"), grid=GRID)
 ENVIRONMENT = {
     "python": "3.11.7", "torch": "2.15.0", "numpy": "2.4.6", "platform": "Linux-x86_64", "device": "cpu",
     "cpu_capability": "AVX512", "threads": 1,

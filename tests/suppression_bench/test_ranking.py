@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from small_entries import GRID, a_track, cells, entry
+from small_cells import probe_entry
+from small_entries import GRID, TRACK, a_track, cells, entry
 
 from generators.dataset import UserError
-from suppression_bench.leaderboard import ranking
+from suppression_bench.leaderboard import ranking, tracks
 
 
-def board(submissions, grid=GRID, **more):
-    return ranking.board("quick", submissions, grid, **more)
+def board(submissions, track=TRACK):
+    return ranking.board(track, submissions)
 
 
 def slugs(found):
@@ -211,6 +212,8 @@ FULL = {0: 90, 4: 80, 8: 60}
         (diverged(cells(FULL), 8, 1), "strength 8, seed 1: diverged"),
         (cells({**FULL, 6: 60}), "strength 6, seed 0: none of the track's"),
         (cells({0: 11, 4: 80, 8: 60}, jitter=3), "clears chance by less than 0.05 (seed 0, 1)"),
+        ([{**one, "probes": [*one["probes"], probe_entry(99, feature="easy")]} for one in cells(FULL)],
+         "a probe of easy, which the track does not have"),
         ([{**one, "probes": one["probes"][:3]} for one in cells(FULL)], "strength 4, seed 0: no lbfgs probe of bit02, bit03"),
         ([{**one, "probes": one["probes"][bool(one["spec"]["strength"]["value"]) :]} for one in cells(FULL)],
          "strength 4, seed 0: no lbfgs probe of digit"),
@@ -239,16 +242,16 @@ def sized(right, seeds=(0, 1), method="simclr"):
 
 
 def test_without_strength_0_the_supervised_entry_is_the_ceiling():
-    grid = [[20, 20], [20, 50, 80]]
+    track = replace(tracks.read("multidigits-size"), name="quick", grid=[[20, 20], [20, 50, 80]], probed={"all": ["digit"]})
     records = sized({"20+20": 50, "20+50+80": 30})
-    found = board([entry("a", records)], grid)
+    found = board([entry("a", records)], track)
     assert "no ceiling, as the track has no supervised entry" in found.undefined[0].reason
     ceiling = entry("s", sized({"20+20": 90, "20+50+80": 50}, method="supervised"), label_use=True)
-    [one] = board([entry("a", records), ceiling], grid).ranked
+    [one] = board([entry("a", records), ceiling], track).ranked
     assert one.scores == pytest.approx([(0.5 + 0.5) / 2, (0.41 / 0.81 + 0.21 / 0.41) / 2])
     # A second ceiling, less checked, moves nothing.
     worse = entry("r", sized({"20+20": 60, "20+50+80": 40}, method="supervised"), label_use=True, level=0)
-    assert board([worse, entry("a", records), ceiling], grid).ranked[0].scores == one.scores
+    assert board([worse, entry("a", records), ceiling], track).ranked[0].scores == one.scores
 
 
 def test_the_order_of_the_submissions_is_nothing():
