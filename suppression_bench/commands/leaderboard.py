@@ -19,5 +19,7 @@ def run(arguments: list[str]) -> int:
         print("\n".join(f"  {name:<{width}}  {text}" for name, text in PARTS.items()))
         return 0
     if first not in PARTS:
-        raise UserError(f"bench leaderboard: unknown command {first[:80]!r}, {options.did_you_mean(first[:80], list(PARTS))}")
+        raise UserError(
+            f"bench leaderboard: unknown command {first[:80]!r}, {options.did_you_mean(first[:80], list(PARTS))}"
+        )
     return importlib.import_module(f"suppression_bench.commands._leaderboard_{first}").run(arguments[1:])

@@ -10,6 +10,7 @@ from suppression_bench.leaderboard.ranking import Board
 
 PAGE, README, SUBMISSIONS = "site/index.html", "README.md", "submissions"
 BEGIN, END = "<!-- table: begin (bench leaderboard build) -->", "<!-- table: end -->"
+HEAD = "| rank | entry | score [95 %] | mean accuracy | seeds | level | labels |"
 MARKS = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")  # what Markdown may take for markup
 
 
@@ -28,7 +29,9 @@ def render(root: Path) -> dict[Path, str]:
     found = submission.load_all(root / SUBMISSIONS)
     known = tracks.names()
     if lost := [one for one in found if one.track not in known]:
-        raise UserError("\n".join(f"{one.folder}: unknown track {one.track!a}; there are {', '.join(known)}" for one in lost))
+        raise UserError(
+            "\n".join(f"{one.folder}: unknown track {one.track!a}; there are {', '.join(known)}" for one in lost)
+        )
     boards = [ranking.board(tracks.read(name), found) for name in known]
     return {root / PAGE: page.render(boards), root / README: _readme(root / README, table(boards))}
 
@@ -69,16 +72,16 @@ def table(boards: Sequence[Board]) -> str:
         rows = [_row(one, page.ranks(one) or "none") for one in (*board.ranked, *board.undefined)]
         rows += [_row(one, "ceiling") for one in board.ceilings] + [_row(one, "floor") for one in board.floors]
         if rows:
-            parts.append("\n".join([
-                f"**{board.track.name}**: {board.track.title}", "",
-                "| rank | entry | score [95 %] | mean accuracy | seeds | level | labels |", "|---|---|---|---|---|---|---|", *rows,
-            ]))  # fmt: skip
+            heading = f"**{board.track.name}**: {board.track.title}\n"
+            parts.append("\n".join([heading, HEAD, "|---" * HEAD.count(" | ") + "|---|", *rows]))
     return "\n\n".join(parts) if parts else "No entry yet."
 
 
 def _row(entry: Entry, rank: str) -> str:
     own = entry.submission
-    score = " ".join(filter(None, [page.number(entry.score), page.interval(entry)])) or f"undefined: {text(entry.reason)}"
+    score = (
+        " ".join(filter(None, [page.number(entry.score), page.interval(entry)])) or f"undefined: {text(entry.reason)}"
+    )
     below = " ▼" if entry.below else ""
     shown = [
         rank, f"[{text(own.name)}](submissions/{own.slug}/){below}", score, page.percent(entry.accuracy),

@@ -76,7 +76,9 @@ def accuracies(submission: Submission) -> tuple[dict[str, dict], dict[str, float
     for record in submission.records:
         strength, seed = place(record)
         if (strength, seed) in seen:
-            raise UserError(f"{submission.folder}: strength {strength}, seed {seed}: two records; an entry has one for each")
+            raise UserError(
+                f"{submission.folder}: strength {strength}, seed {seed}: two records; an entry has one for each"
+            )
         seen.add((strength, seed))
         for one in record["probes"]:
             if (one["probe"], one["layer"]) == (PROBE, LAYER):
@@ -145,7 +147,9 @@ def _lost(found: Sequence[dict], track: Track, seeds: Sequence[int]) -> str:
         return "no record"
     wanted = {strength_value(strength): track.features(strength) for strength in track.grid}
     faults = [
-        f"strength {strength}, seed {seed}: none of the track's" for strength, seed in by_place if strength not in wanted
+        f"strength {strength}, seed {seed}: none of the track's"
+        for strength, seed in by_place
+        if strength not in wanted
     ]
     for strength, features in wanted.items():
         for seed in seeds:

@@ -242,7 +242,9 @@ def sized(right, seeds=(0, 1), method="simclr"):
 
 
 def test_without_strength_0_the_supervised_entry_is_the_ceiling():
-    track = replace(tracks.read("multidigits-size"), name="quick", grid=[[20, 20], [20, 50, 80]], probed={"all": ["digit"]})
+    track = replace(
+        tracks.read("multidigits-size"), name="quick", grid=[[20, 20], [20, 50, 80]], probed={"all": ["digit"]}
+    )
     records = sized({"20+20": 50, "20+50+80": 30})
     found = board([entry("a", records)], track)
     assert "no ceiling, as the track has no supervised entry" in found.undefined[0].reason
