@@ -19,6 +19,7 @@ from suppression_bench.results.frame import BITS
 
 TEMPLATES = Path(__file__).parent / "templates"
 SUBMISSIONS = "../submissions"  # seen from leaderboard/site/
+PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # a file's name that needs no thought in an address
 LEVELS = (
     "The files are complete and agree: every strength and seed is there, the counts add up, the settings are the track's. "
     "Nothing was measured again.",
@@ -109,7 +110,7 @@ def _entry(entry: Entry, board: Board, place: int, names: dict, kind: str = "") 
         "scores": [(seed, f"{score:.3f}") for seed, score in zip(entry.seeds, entry.scores, strict=False)],
         "curve": drawing.curve(entry, board.grid, board.floor), "numbers": _numbers(entry, board),
         "folder": _folder(own.slug) + RECORDS + "/",
-        "files": [(title, _folder(own.slug) + quote(name, safe="")) for title, name in files if name],
+        "files": [(title, name, _folder(own.slug) + name if PLAIN.fullmatch(name) else None) for title, name in files if name],
         "replaces": [{"slug": old, "href": _folder(old)} for old, new in board.superseded if new == own.slug],
         "facts": provenance.facts(own), "settings": provenance.settings(own),
     }  # fmt: skip

@@ -118,7 +118,7 @@ def hostile(root):
         (root / folder / f"{slug}.json").write_text(json.dumps(known))
     return entry(
         slug, made, folder=root / "submissions" / slug, name="name " + MARKUP, url="https://a.org/" + MARKUP,
-        contact="contact " + MARKUP, method_file=MARKUP, loss_file="../" + MARKUP, digest="a" * 64,
+        contact="contact " + MARKUP, method_file=MARKUP, loss_file="../loss.py", digest="a" * 64,
     )  # fmt: skip
 
 
@@ -133,6 +133,7 @@ def test_markup_in_any_text_is_text(tmp_path):
     assert set(found.tags) <= {*plain.tags, "a"} and "img" not in found.tags
     assert found.tags.count("script") == found.tags.count("style") == 1
     assert not found.handlers and not found.styles and not found.fetched
+    assert "loss file ../loss.py" in found.text
     for part in (
         "name ",
         "contact ",
@@ -145,9 +146,7 @@ def test_markup_in_any_text_is_text(tmp_path):
     ):
         assert part + MARKUP in found.text, part
     assert "randbit-conv<img src=x" in found.text  # YAML breaks and quotes the rest
-    assert found.text.count(MARKUP) > 40 and "49" not in [
-        word for word in found.text.split("{{") if word.strip() == "49"
-    ]
+    assert found.text.count(MARKUP) > 40
     assert all(re.fullmatch(r"[!-~]+", link) for link in found.links)
     assert not [link for link in found.links if link.startswith("javascript") or ".." in link.removeprefix("../")]
     line = next(line for line in build.table([board([evil])]).split("\n") if "name" in line)
