@@ -54,7 +54,7 @@ def a_track() -> list[Submission]:
     """Two good entries that cannot be told apart, a bad one, a ceiling and a floor."""
     return [
         entry("alpha", cells({0: 90, 4: 80, 8: 60}, jitter=2), level=3),
-        entry("beta", cells({0: 90, 4: 78, 8: 62}, jitter=2), method_file="method.py", level=0),
+        entry("beta", cells({0: 90, 4: 78, 8: 61}, jitter=2), method_file="method.py", level=0),
         entry("gamma", cells({0: 90, 4: 40, 8: 14})),
         entry("labels", cells({0: 92, 4: 90, 8: 88}, method="supervised"), label_use=True),
         entry("floor", cells({0: 88, 4: 70, 8: 50}, method="untrained")),
