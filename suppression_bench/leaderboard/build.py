@@ -33,6 +33,8 @@ def render(root: Path) -> dict[Path, str]:
             "\n".join(f"{one.folder}: unknown track {one.track!a}; there are {', '.join(known)}" for one in lost)
         )
     boards = [ranking.board(tracks.read(name), found) for name in known]
+    used = {one.track for one in found}
+    boards.sort(key=lambda board: (board.track.name not in used, board.track.name))
     return {root / PAGE: page.render(boards), root / README: _readme(root / README, table(boards))}
 
 
@@ -69,22 +71,24 @@ def table(boards: Sequence[Board]) -> str:
     """The entries as Markdown, a table for each track that has any."""
     parts = []
     for board in boards:
-        rows = [_row(one, page.ranks(one) or "none") for one in (*board.ranked, *board.undefined)]
-        rows += [_row(one, "ceiling") for one in board.ceilings] + [_row(one, "floor") for one in board.floors]
+        rows = [_row(one, page.ranks(one) or "none", board) for one in (*board.ranked, *board.undefined)]
+        rows += [_row(one, "ceiling", board) for one in board.ceilings] + [
+            _row(one, "floor", board) for one in board.floors
+        ]
         if rows:
             heading = f"**{board.track.name}**: {board.track.title}\n"
             parts.append("\n".join([heading, HEAD, "|---" * HEAD.count(" | ") + "|---|", *rows]))
     return "\n\n".join(parts) if parts else "No entry yet."
 
 
-def _row(entry: Entry, rank: str) -> str:
+def _row(entry: Entry, rank: str, board: Board) -> str:
     own = entry.submission
     score = (
         " ".join(filter(None, [page.number(entry.score), page.interval(entry)])) or f"undefined: {text(entry.reason)}"
     )
-    below = " ▼" if entry.below else ""
+    mark = " ▼" if page.below(entry, board) else ""
     shown = [
-        rank, f"[{text(own.name)}](submissions/{own.slug}/){below}", score, page.percent(entry.accuracy),
+        rank, f"[{text(own.name)}](submissions/{own.slug}/){mark}", score, page.percent(entry.accuracy),
         str(len(entry.seeds)), f"V{own.level}", "used" if own.label_use else "not used",
     ]  # fmt: skip
     return f"| {' | '.join(shown)} |"

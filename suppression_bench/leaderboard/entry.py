@@ -111,7 +111,7 @@ def make(submission: Submission, track: Track, supervised: dict, floor: dict) ->
     scores = () if reason else tuple(curves.score([seed]) for seed in seeds)
     return Entry(
         submission, curves, seeds, scores, float(np.mean(scores)) if scores else None, _interval(scores),
-        None if lost else _accuracy(curves), reason, _below(curves, floor),
+        None if lost else _accuracy(curves), reason, _below(curves, [strength_value(one) for one in track.grid], floor),
     )  # fmt: skip
 
 
@@ -129,13 +129,14 @@ def _accuracy(curves: Curves) -> float | None:
     return float(np.mean(means)) if means else None
 
 
-def _below(curves: Curves, floor: dict) -> tuple[tuple, ...]:
+def _below(curves: Curves, grid: Sequence, floor: dict) -> tuple[tuple, ...]:
     # By the tables' rule: in their tenth of a percent, less is not visible.
     return tuple(
         (feature, strength)
-        for feature, own in sorted(curves.values.items())
-        for strength in own
-        if (seeds := floor.get(feature, {}).get(strength))
+        for feature in sorted(curves.values, key=lambda name: (name == BITS, name))
+        for strength in grid
+        if strength in curves.values[feature]
+        and (seeds := floor.get(feature, {}).get(strength))
         and round(curves.mean(feature, strength), 3) < round(sum(seeds.values()) / len(seeds), 3)
     )
 

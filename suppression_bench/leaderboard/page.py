@@ -100,7 +100,8 @@ def _entry(entry: Entry, board: Board, place: int, names: dict, kind: str = "") 
     files = [("method file", own.method_file), ("loss file", own.loss_file)]
     return {
         "slug": own.slug, "name": own.name, "kind": kind, "link": link(own.url), "url": own.url, "contact": own.contact,
-        "place": place if entry.ranks or kind else "", "rank": ranks(entry), "reason": entry.reason, "below": _below(entry),
+        "place": place if entry.ranks or kind else "", "rank": ranks(entry), "reason": entry.reason,
+        "below": below(entry, board),
         "score": number(entry.score), "score_value": _exact(entry.score), "interval": interval(entry),
         "bar": drawing.score(entry) if entry.score is not None else None,
         "accuracy": percent(entry.accuracy), "accuracy_value": _exact(entry.accuracy),
@@ -147,11 +148,15 @@ def _folder(slug: str) -> str:
     return f"{SUBMISSIONS}/{quote(slug, safe='')}/"
 
 
-def _below(entry: Entry) -> str:
+def below(entry: Entry, board: Board) -> list[str]:
+    """Where an entry lies below the untrained encoder, in words; a method that is worse than none should be seen."""
     found: dict[str, list[str]] = {}
     for feature, strength in entry.below:
         found.setdefault(feature, []).append(str(strength))
-    return "; ".join(f"{feature} at {', '.join(strengths)}" for feature, strengths in found.items())
+    texts = [f"{feature} below the untrained encoder at {', '.join(strengths)}" for feature, strengths in found.items()]
+    if entry.ranks and board.floor_score is not None and entry.score <= board.floor_score:
+        texts.insert(0, f"score not above the untrained encoder's, {number(board.floor_score)}")
+    return texts
 
 
 def _findings(entry: Entry) -> tuple[list[str], str]:
@@ -179,10 +184,12 @@ def _numbers(entry: Entry, board: Board) -> dict:
 
 
 def _row(title: str, own: dict, grid: Sequence) -> dict:
-    return {"title": title, "cells": [_cell(own.get(strength, {})) for strength in grid]}
+    counts = sorted({len(seeds) for seeds in own.values()})
+    n = f", n={'-'.join(map(str, {counts[0]: 0, counts[-1]: 0}))}" if counts else ""
+    return {"title": title + n, "cells": [_cell(own.get(strength, {})) for strength in grid]}
 
 
 def _cell(seeds: dict[int, float]) -> str:
     values = 100 * np.array(list(seeds.values()))
-    spread = f" ± {values.std(ddof=1):.1f} (n={len(values)})" if len(values) > 1 else ""
+    spread = f" ± {values.std(ddof=1):.1f}" if len(values) > 1 else ""
     return f"{values.mean():.1f}{spread}" if len(values) else ""

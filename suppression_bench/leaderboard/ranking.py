@@ -23,7 +23,7 @@ class Board:
     ceilings: entries that were shown labels, the best first; no ranks.
     floors: untrained encoders; no ranks.
     superseded: (slug, slug of the newer entry) of what is not shown.
-    floor: the untrained encoder's accuracies, [feature][strength][seed].
+    floor: the untrained encoder's accuracies, [feature][strength][seed]; floor_score: its score, or None.
     tests: how many pairs of ranked entries were tested.
     """
 
@@ -35,6 +35,7 @@ class Board:
     floors: tuple[Entry, ...]
     superseded: tuple[tuple[str, str], ...]
     floor: dict
+    floor_score: float | None
     tests: int
 
 
@@ -54,8 +55,10 @@ def board(track: Track, submissions: Sequence[Submission]) -> Board:
     own = [one for one in submissions if one.track == track.name]
     hidden = superseded(own, submissions)
     shown = [one for one in own if one.slug not in hidden]
-    supervised, floor = (_reference(shown, method) for method in (SUPERVISED, UNTRAINED))
+    references = [_reference(shown, method) for method in (SUPERVISED, UNTRAINED)]
+    supervised, floor = (entries.accuracies(one)[0] if one else {} for one in references)
     made = [entries.make(one, track, supervised, floor) for one in shown]
+    floor_score = next((one.score for one in made if one.submission is references[1]), None)
     floors = [one for one in made if entries.is_reference(one.submission, UNTRAINED)]
     trained = [one for one in made if one not in floors]
     judged = [one for one in trained if not one.submission.label_use]
@@ -63,7 +66,7 @@ def board(track: Track, submissions: Sequence[Submission]) -> Board:
     return Board(
         track, tuple(map(strength_value, track.grid)), ranked, tuple(_ordered([one for one in judged if one.reason])),
         tuple(_ordered([one for one in trained if one.submission.label_use])), tuple(_ordered(floors)),
-        tuple(sorted(hidden.items())), floor, tests,
+        tuple(sorted(hidden.items())), floor, floor_score, tests,
     )  # fmt: skip
 
 
@@ -114,11 +117,11 @@ def _ends_in_itself(slug: str, found: dict[str, str]) -> bool:
     return False
 
 
-def _reference(shown: Sequence[Submission], method: str) -> dict:
+def _reference(shown: Sequence[Submission], method: str) -> Submission | None:
     # One of them, or the reference would move with every further one: the best checked, then the one with most records.
     known = [one for one in shown if entries.is_reference(one, method)]
     known.sort(key=lambda one: (-one.level, -len(one.records), one.slug))
-    return entries.accuracies(known[0])[0] if known else {}
+    return known[0] if known else None
 
 
 def _ordered(found: Sequence[Entry]) -> list[Entry]:

@@ -37,6 +37,9 @@ class Page(HTMLParser):
         self.handlers += [name for name, _ in attributes if name.startswith("on")]
         self.styles += [value for name, value in attributes if name == "style"]
 
+    def handle_endtag(self, tag):
+        self.text += " " * (tag in ("td", "th"))
+
     def handle_data(self, data):
         if self.cdata_elem is None:
             self.text += data
@@ -58,10 +61,13 @@ def test_an_entry_shows_its_numbers_and_where_they_come_from():
     text = words(shown(a_track()))
     for part in (
         "1–2", "0.76", "[0.74, 0.77]", "84.0 %", "V3 retrained", "V0 reported", "not used", "ceiling", "floor",
-        "▼ below the untrained encoder: digit at 4, 8", "Its seeds cannot tell it from: Method beta.",
+        "▼ digit below the untrained encoder at 4, 8", "▼ score not above the untrained encoder's, 0.65",
+        "Its seeds cannot tell it from: Method beta.",
         "Its seeds tell it apart from every other ranked entry.", "seed 0: 0.750, seed 1: 0.756, seed 2: 0.762",
         "d" * 64, "c" * 40, "5" * 64, "torch 2.15.0", "device cpu, cpu capability AVX512", "recipe: randbit",
-        "62.0 ± 2.0 (n=3)", "digit, untrained", "51.0 ± 1.0 (n=3)", "the method is one of the package's own",
+        "digit (chance 10), n=3 92.0 ± 2.0 82.0 ± 2.0 62.0 ± 2.0",
+        "digit, untrained, n=3 89.0 ± 1.0 71.0 ± 1.0 51.0 ± 1.0",
+        "the method is one of the package's own",
         "V0 and V1 prove that a submission is consistent, not that it is honest", "bench run quick",
     ):  # fmt: skip
         assert part in text, part

@@ -157,7 +157,7 @@ def test_labels_and_untrained_encoders_stand_apart():
     assert slugs(found.ranked) == ["alpha", "beta", "gamma"]
     assert slugs(found.ceilings) == ["labels"] and slugs(found.floors) == ["floor"]
     assert all(one.ranks is None and one.score is not None for one in (*found.ceilings, *found.floors))
-    assert found.floor["digit"][8] == {0: 0.5, 1: 0.51, 2: 0.52}
+    assert found.floor["digit"][8] == {0: 0.5, 1: 0.51, 2: 0.52} and found.floor_score == found.floors[0].score
 
 
 def test_a_foreign_file_is_no_floor():
