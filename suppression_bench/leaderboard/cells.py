@@ -1,16 +1,17 @@
 """A submission's records against each other and against its track: every strength and seed once, one setting, all probes."""
 
+import re
 from collections import Counter
 
 import yaml
 
-from generators import catalog, strict_json
+from generators import catalog
 from suppression_bench.leaderboard import tracks
 from suppression_bench.leaderboard.submission import strength_text
 from suppression_bench.leaderboard.tracks import Track
 
 METHODS, LOSSES = "suppression_bench.methods", "suppression_bench.losses"
-OWN = ("seed", "strength", "varied", "suite", "recipe")  # may differ between cells or say nothing of the numbers
+PLUGIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,59}")
 
 
 def file_name(record: dict) -> str:
@@ -47,7 +48,7 @@ def _probe_faults(record: dict, track: Track) -> list[str]:
     strength = (spec["strength"] or {}).get("value")
     if not any(strength == value for value in track.grid) or record["run"]["status"] != "ok":
         return []  # said elsewhere
-    kinds, layers = spec["probe"].get("kinds", []), spec["probe"].get("layers", [])
+    kinds, layers = (_listed(spec["probe"].get(key)) for key in ("kinds", "layers"))
     trained = [kind for kind in kinds if kind != "online"]
     wanted = {(kind, layer, one) for kind in trained for layer in layers for one in track.features(strength)}
     there = {(probe["probe"], probe["layer"], probe["feature"]) for probe in record["probes"]}
@@ -55,6 +56,10 @@ def _probe_faults(record: dict, track: Track) -> list[str]:
     extra = {place for place in there - wanted if place[0] != "online" or "online" not in kinds}
     found = [f"the probe {' '.join(place)} is missing" for place in sorted(wanted - there)]
     return found + [f"the probe {' '.join(place)[:100]!a} is none of the track's" for place in sorted(extra)]
+
+
+def _listed(value) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
 def _seed_faults(named: dict[str, dict], track: Track) -> list[str]:
@@ -131,44 +136,48 @@ def _split_faults(named: dict[str, dict]) -> list[str]:
     return found
 
 
-def plugin_faults(form: dict, records: list[dict], folder_files: dict[str, dict]) -> tuple[list[str], list[str]]:
+def plugin_faults(form: dict, records: list[dict], there: dict[str, dict]) -> tuple[list[str], list[str]]:
     """Whether the form's method and loss are those of the records; faults, and notes on what has changed since.
 
     Arguments:
         form: `submission.json`.
-        records: all of them.
-        folder_files: relative name -> size and SHA-256 of the files that are there.
+        records: all of them, at least one.
+        there: relative name -> size and SHA-256 of the submission's files.
     """
     found, notes = [], []
     for kind, package in (("method", METHODS), ("loss", LOSSES)):
-        said = form[kind]
-        specs = {strict_json.dumps({key: value for key, value in (one["spec"][kind] or {}).items() if key != "options"})
-                 for one in records}  # fmt: skip
-        own = f"{kind}.py"
+        said, own = form[kind], f"{kind}.py"
+        wanted = None if said is None else {"name": said["name"], **({"file": said["sha256"]} if said["file"] else {})}
+        if any(_named(record["spec"][kind]) != wanted for record in records):
+            found.append(f"{kind}: the records were run with another one than the form names")
+        if said is None or said["file"] is None:
+            found += [f"{own} is there, the form names no {kind} of its own"] if own in there else []
         if said is None:
-            found += [f"{kind}: the records have one, the form has none"] if specs != {"{}"} else []
-            found += [f"{own} is there, the form names no {kind} of its own"] if own in folder_files else []
             continue
         known = said["name"] in catalog.names(package)
-        if said["file"] not in (None, own):
-            found.append(f"{kind}: file must be {own!r} or null, got {said['file'][:80]!a}")
-        elif said["file"] is None:
-            found += [f"{own} is there, the form says that the {kind} is the package's"] if own in folder_files else []
-            if not known:
-                found.append(f"{kind} {said['name'][:80]!a} is none of the package's, and its file is not there")
-            elif catalog.file_digest(package, said["name"]) != said["sha256"]:
-                notes.append(f"the package's {kind} {said['name']} has changed since it was run")
-        else:
-            if known:
-                found.append(
-                    f"{kind} {said['name']!a} is called like one of the package's; rename its file and run it again"
-                )
-            if said["sha256"] != folder_files.get(own, {}).get("sha256"):
-                found.append(f"{kind}: {own} is missing or not the file that the form names")
-        spec = {"name": said["name"], **({"file": said["sha256"]} if said["file"] else {})}
-        if specs != {strict_json.dumps(spec)}:
-            found.append(f"{kind}: the records were run with another one than the form names")
-    digests = {record["code"]["method"] for record in records}
-    if form["method"] and digests != {form["method"]["sha256"]}:
+        if said["file"] is not None:
+            found += _own_file_faults(kind, said, known, there)
+        elif not known:
+            found.append(f"{kind} {said['name'][:80]!a} is none of the package's, and no file of its own is there")
+        elif catalog.file_digest(package, said["name"]) != said["sha256"]:
+            notes.append(f"the package's {kind} {said['name']} has changed since it was run")
+    if {record["code"]["method"] for record in records} != {form["method"]["sha256"]}:
         found.append("method: the digest of its file is not the one in the records")
     return found, notes
+
+
+def _named(part: dict | None) -> dict | None:
+    return None if part is None else {key: value for key, value in part.items() if key != "options"}
+
+
+def _own_file_faults(kind: str, said: dict, known: bool, there: dict[str, dict]) -> list[str]:
+    found, own = [], f"{kind}.py"
+    if said["file"] != own:
+        found.append(f"{kind}: file must be {own!r} or null, got {said['file'][:80]!a}")
+    if known:
+        found.append(f"{kind} {said['name']!a} is called like one of the package's; rename its file and run it again")
+    if not PLUGIN_NAME.fullmatch(said["name"]):
+        found.append(f"{kind} {said['name'][:80]!a}: a file's name is small letters, digits and underscores")
+    if said["sha256"] != there.get(own, {}).get("sha256"):
+        found.append(f"{kind}: {own} is missing or not the file that the form names")
+    return found

@@ -1,5 +1,7 @@
 """What maintainers found out about a submission: files beside the submissions, never inside one."""
 
+import json
+import os
 import re
 from pathlib import Path
 
@@ -15,7 +17,7 @@ REPORTED, RESCORED, REPROBED, RETRAINED = range(4)  # V0 to V3
 NAMES = ("V0 reported", "V1 rescored", "V2 re-probed", "V3 retrained")
 
 # `submission` is the digest of the folder that was judged: an edited one falls back to V0.
-CHECK_KEYS = {"schema": int, "slug": str, "submission": str, "level": int, "reason": str}
+CHECK_KEYS = {"schema": int, "slug": str, "submission": str, "level": int}
 RERUN_KEYS = {
     "schema": int, "slug": str, "submission": str, "track": str, "nonce": str, "submitted_seeds": list,
     "fresh_seeds": list, "code": dict, "environment": dict, "cells": list, "passed": bool,
@@ -81,6 +83,15 @@ def read_rerun(root: Path, slug: str) -> dict | None:
     if found and found["passed"] != (bool(found["cells"]) and all(cell["inside"] for cell in found["cells"])):
         raise UserError(f"{path}: passed does not follow from its cells; restore the file")
     return found
+
+
+def write(path: Path, found: dict) -> Path:
+    """Write a finding, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    partial.write_text(json.dumps(found, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="ascii")
+    partial.replace(path)
+    return path
 
 
 def _read(path: Path, keys: dict) -> dict | None:

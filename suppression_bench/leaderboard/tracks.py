@@ -90,7 +90,7 @@ def read(name: str) -> Track:
     """
     if name not in names():
         raise UserError(f"unknown track {name[:80]!a}: {options.did_you_mean(name[:80], names())}")
-    content = yaml.safe_load((FOLDER / f"{name}.yaml").readtext())
+    content = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
     if unknown := content.keys() - KEYS:
         raise ValueError(f"track {name}: unknown keys {sorted(unknown)}")
     digests = content["digests"]
@@ -112,15 +112,15 @@ def settings(spec: dict) -> dict:
     """Every setting of a record's spec that can move a number, under its dotted name; the seed and labels are left out."""
     data = {key: value for key, value in spec["data"].items() if key not in ("options", "digest")}
     sections = {
-        "data": {**data, **spec["data"]["options"]},
+        "data": {**spec["data"]["options"], **data},  # an option cannot hide what the harness used
         "augmentation": spec["augmentation"],
         "train": spec["train"],
-        "probe": {"version": spec["probe_version"], **spec["probe"]},
+        "probe": {**spec["probe"], "version": spec["probe_version"]},
     }
     for section in ("encoder", "method", "loss"):
         if spec[section] is not None:
             own = {key: value for key, value in spec[section].items() if key != "options"}
-            sections[section] = {**own, **spec[section]["options"]}
+            sections[section] = {**spec[section]["options"], **own}
     return _dotted(sections)
 
 

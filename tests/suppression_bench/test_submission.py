@@ -78,7 +78,7 @@ def test_a_record_of_another_shape_is_refused(tmp_path):
 def test_the_level_comes_from_findings_on_this_very_content(tmp_path):
     folder = write(tmp_path)
     digest = submission.digest(folder)
-    noted = {"schema": 1, "slug": "one", "submission": digest, "level": 1, "reason": ""}
+    noted = {"schema": 1, "slug": "one", "submission": digest, "level": 1}
     path = levels.check_file(folder.parent, "one")
     path.parent.mkdir()
     path.write_text(json.dumps(noted))
