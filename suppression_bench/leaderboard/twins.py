@@ -74,9 +74,10 @@ def faults(form: dict, own: list[dict], others: list[Known]) -> list[str]:
     """
     found = _own_twins(own)
     shared, ids = prints(own), {record["id"] for record in own}
+    family = _family(form, others)
     for other in others:
         slug = other.form["slug"]
-        if slug == form["supersedes"]:
+        if slug in family:
             continue  # a correction may keep the name, and every number that was right
         if skeleton(slug) == skeleton(form["slug"]):
             found.append(f"slug {form['slug']} looks like the entry {slug}'s; take another one")
@@ -94,6 +95,15 @@ def faults(form: dict, own: list[dict], others: list[Known]) -> list[str]:
         if len(equal) >= FEWEST and 2 * len(equal) > len(both) and other.form["track"] == form["track"]:
             found.append(f"{len(equal)} of its cells have the very confusion matrices of the entry {slug}")
     return found + _superseding(form, others)
+
+
+def _family(form: dict, others: list[Known]) -> set[str]:
+    """The slugs of an entry's earlier and later versions."""
+    links = {(one["slug"], one["supersedes"]) for one in [form, *(other.form for other in others)] if one["supersedes"]}
+    found = {form["slug"]}
+    while more := {slug for link in links if set(link) & found for slug in link} - found:
+        found |= more
+    return found
 
 
 def _own_twins(own: list[dict]) -> list[str]:
