@@ -1,25 +1,26 @@
-"""The leaderboard: bench leaderboard build renders its page."""
+"""Check, rerun and show what competes: bench leaderboard check|rerun|build."""
 
+import ast
 import importlib
+from pathlib import Path
 
-from generators import options
 from generators.dataset import UserError
+from generators.options import did_you_mean
 
-PARTS = {  # each in a file _leaderboard_NAME.py beside this one
-    "build": "render the page and the table in the README; --check says whether they are up to date",
-}
+PREFIX = "_leaderboard_"  # every file of this name beside this one is a sub-command
 
 
 def run(arguments: list[str]) -> int:
-    """Hands over to the sub-command that the first argument names."""
-    first = arguments[0] if arguments else "--help"
-    if first in ("-h", "--help"):
-        width = max(map(len, PARTS))
-        print("usage: bench leaderboard COMMAND [options]        bench leaderboard COMMAND --help\n")
-        print("\n".join(f"  {name:<{width}}  {text}" for name, text in PARTS.items()))
+    """Hand the rest to a sub-command."""
+    known = {path.stem.removeprefix(PREFIX): path for path in sorted(Path(__file__).parent.glob(f"{PREFIX}*.py"))}
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview(known))
         return 0
-    if first not in PARTS:
-        raise UserError(
-            f"bench leaderboard: unknown command {first[:80]!r}, {options.did_you_mean(first[:80], list(PARTS))}"
-        )
-    return importlib.import_module(f"suppression_bench.commands._leaderboard_{first}").run(arguments[1:])
+    if arguments[0] not in known:
+        raise UserError(f"bench leaderboard: unknown command {arguments[0]!r}, {did_you_mean(arguments[0], known)}")
+    return importlib.import_module(f"suppression_bench.commands.{PREFIX}{arguments[0]}").run(arguments[1:]) or 0
+
+
+def _overview(known: dict[str, Path]) -> str:
+    rows = [f"  {name:<6}  {ast.get_docstring(ast.parse(path.read_text()))}" for name, path in known.items()]
+    return "\n".join(["usage: bench leaderboard COMMAND [options]", "", *rows, "", "bench leaderboard COMMAND --help"])

@@ -1,5 +1,7 @@
 """What maintainers found out about a submission: files beside the submissions, never inside one."""
 
+import json
+import os
 import re
 from pathlib import Path
 
@@ -15,14 +17,14 @@ REPORTED, RESCORED, REPROBED, RETRAINED = range(4)  # V0 to V3
 NAMES = ("V0 reported", "V1 rescored", "V2 re-probed", "V3 retrained")
 
 # `submission` is the digest of the folder that was judged: an edited one falls back to V0.
-CHECK_KEYS = {"schema": int, "slug": str, "submission": str, "level": int, "reason": str}
+CHECK_KEYS = {"schema": int, "slug": str, "submission": str, "level": int}
 RERUN_KEYS = {
     "schema": int, "slug": str, "submission": str, "track": str, "nonce": str, "submitted_seeds": list,
-    "fresh_seeds": list, "code": dict, "environment": dict, "cells": list, "passed": bool,
+    "fresh_seeds": list, "code": dict, "environment": dict, "cells": list, "failed": list, "allowed": int, "passed": bool,
 }  # fmt: skip
 RERUN_CELL_KEYS = {
     "strength": str, "seed": int, "fresh": bool, "feature": str, "correct": int, "n": int, "claimed": list,
-    "mean": (int, float), "low": (int, float), "high": (int, float), "inside": bool,
+    "mean": (int, float), "low": (int, float), "high": (int, float), "inside": bool, "far": bool,
 }  # fmt: skip
 
 
@@ -78,9 +80,26 @@ def read_rerun(root: Path, slug: str) -> dict | None:
     for cell in found["cells"] if found else []:
         if faults := strict_json.faults(cell, RERUN_CELL_KEYS, "a cell"):
             raise UserError(f"{path}: {'; '.join(faults[:3])}; restore the file")
-    if found and found["passed"] != (bool(found["cells"]) and all(cell["inside"] for cell in found["cells"])):
+    if found and found["passed"] != _holds(found):
         raise UserError(f"{path}: passed does not follow from its cells; restore the file")
     return found
+
+
+def _holds(found: dict) -> bool:
+    # As `verdict.passed` says it; here without scipy, since the page reads these files.
+    outside, far = (
+        sum(cell[key] is value for cell in found["cells"]) for key, value in (("inside", False), ("far", True))
+    )
+    return bool(found["cells"]) and not found["failed"] and outside <= found["allowed"] and not far
+
+
+def write(path: Path, found: dict) -> Path:
+    """Write a finding, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    partial.write_text(json.dumps(found, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="ascii")
+    partial.replace(path)
+    return path
 
 
 def _read(path: Path, keys: dict) -> dict | None:

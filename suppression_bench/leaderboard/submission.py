@@ -122,7 +122,10 @@ def load_all(root: Path = ROOT) -> list[Submission]:
     """
     if not Path(root).is_dir():
         return []
-    return [load(folder) for folder in sorted(Path(root).iterdir()) if (folder / FORM).is_file()]
+    # A name with a dot is a folder that `bench submit` was stopped in.
+    return [
+        load(folder) for folder in sorted(Path(root).iterdir()) if folder.name[0] != "." and (folder / FORM).is_file()
+    ]
 
 
 def _record(path: Path) -> dict:

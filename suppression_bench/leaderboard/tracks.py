@@ -58,7 +58,7 @@ class Track:
         >>> read("quick").features(4)
         ['digit', 'bit00', 'bit01', 'bit02', 'bit03']
         """
-        own = self.probed.get(_text(strength), self.probed.get("all"))
+        own = self.probed.get(text(strength), self.probed.get("all"))
         bits = strength if self.strength == "bits" else self.locked["data.bits"]
         return [*own, *(f"bit{position:02d}" for position in range(bits))]
 
@@ -112,15 +112,15 @@ def settings(spec: dict) -> dict:
     """Every setting of a record's spec that can move a number, under its dotted name; the seed and labels are left out."""
     data = {key: value for key, value in spec["data"].items() if key not in ("options", "digest")}
     sections = {
-        "data": {**data, **spec["data"]["options"]},
+        "data": {**spec["data"]["options"], **data},  # an option cannot hide what the harness used
         "augmentation": spec["augmentation"],
         "train": spec["train"],
-        "probe": {"version": spec["probe_version"], **spec["probe"]},
+        "probe": {**spec["probe"], "version": spec["probe_version"]},
     }
     for section in ("encoder", "method", "loss"):
         if spec[section] is not None:
             own = {key: value for key, value in spec[section].items() if key != "options"}
-            sections[section] = {**own, **spec[section]["options"]}
+            sections[section] = {**spec[section]["options"], **own}
     return _dotted(sections)
 
 
@@ -145,7 +145,7 @@ def faults(track: Track, spec: dict) -> list[str]:
     for name in given.keys() - known:
         if f"{name.partition('.')[0]}.*" not in track.free:
             found.append(f"{name} = {given[name]!r} is a setting that the track leaves at its default")
-    wanted = track.digest(_text(own))
+    wanted = track.digest(text(own))
     if wanted and spec["data"]["digest"] != wanted:
         found.append(f"its data {spec['data']['digest'][:12]} are not the track's, {wanted[:12]}")
     return sorted(found)
@@ -158,5 +158,10 @@ def _same(one, other) -> bool:
     return type(one) is type(other) and one == other
 
 
-def _text(value) -> str:
+def text(value) -> str:
+    """A strength without spaces, as it stands in file names.
+
+    >>> text([20, 80])
+    '20+80'
+    """
     return "+".join(map(str, value)) if isinstance(value, list) else str(value)

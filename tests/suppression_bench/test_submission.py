@@ -78,18 +78,18 @@ def test_a_record_of_another_shape_is_refused(tmp_path):
 def test_the_level_comes_from_findings_on_this_very_content(tmp_path):
     folder = write(tmp_path)
     digest = submission.digest(folder)
-    noted = {"schema": 1, "slug": "one", "submission": digest, "level": 1, "reason": ""}
+    noted = {"schema": 1, "slug": "one", "submission": digest, "level": 1}
     path = levels.check_file(folder.parent, "one")
     path.parent.mkdir()
     path.write_text(json.dumps(noted))
     assert submission.load(folder).level == 1
     cell = {
         "strength": "0", "seed": 0, "fresh": False, "feature": "digit", "correct": 5, "n": 10, "claimed": [5, 6],
-        "mean": 0.5, "low": 0.4, "high": 0.6, "inside": True,
+        "mean": 0.5, "low": 0.4, "high": 0.6, "inside": True, "far": False,
     }  # fmt: skip
     rerun = {
         "schema": 1, "slug": "one", "submission": digest, "track": "quick", "nonce": "n", "submitted_seeds": [0],
-        "fresh_seeds": [7, 8], "code": {}, "environment": {}, "cells": [cell], "passed": True,
+        "fresh_seeds": [7, 8], "code": {}, "environment": {}, "cells": [cell], "failed": [], "allowed": 0, "passed": True,
     }  # fmt: skip
     path = levels.rerun_file(folder.parent, "one")
     path.parent.mkdir()

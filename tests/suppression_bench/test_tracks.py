@@ -37,7 +37,7 @@ def specs(name):
 def test_every_cell_of_the_suite_obeys_its_track(name):
     seen = []
     for track, spec in specs(name):
-        spec["data"]["digest"] = track.digest(tracks._text(spec["strength"]["value"])) or "0" * 64
+        spec["data"]["digest"] = track.digest(tracks.text(spec["strength"]["value"])) or "0" * 64
         assert tracks.faults(track, spec) == []
         seen.append(strict_json.dumps(spec["strength"]["value"]))
     assert set(seen) == {strict_json.dumps(value) for value in track.grid}
@@ -52,7 +52,7 @@ def test_pinned_digests_are_registered_ones(name):
         own = {**track.data, **({} if strength == "all" else {track.strength: [int(n) for n in strength.split("+")]})}
         assert (entry["dataset"], entry["options"], entry["seed"]) == (track.locked["data.dataset"], own, 0)
     assert {value if isinstance(value, str) else "all" for value in track.digests} <= {"all"} | {
-        tracks._text(value) for value in track.grid
+        tracks.text(value) for value in track.grid
     }
 
 
