@@ -1,4 +1,4 @@
-"""Render the leaderboard: bench leaderboard build."""
+"""Render the page and the table in the README from the submissions; --check says whether they are up to date."""
 
 import sys
 from pathlib import Path

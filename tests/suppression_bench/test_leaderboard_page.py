@@ -114,14 +114,12 @@ def hostile(root):
     made = [tainted(one) for one in cells({0: 90, 4: 80, 8: 60})]
     made[0]["probes"].append(probe_entry(50, feature=MARKUP))
     slug = "evil"
-    for folder, content in (
-        ("checks", {"level": 1, "reason": "reason " + MARKUP}),
-        ("reruns", {"track": MARKUP, "nonce": MARKUP, "submitted_seeds": [MARKUP], "fresh_seeds": [], "code": {},
-                    "environment": {}, "cells": [], "passed": False}),
-    ):  # fmt: skip
-        (root / folder).mkdir()
-        known = {"schema": 1, "slug": slug, "submission": "a" * 64, **content}
-        (root / folder / f"{slug}.json").write_text(json.dumps(known))
+    (root / "reruns").mkdir()
+    rerun = {
+        "schema": 1, "slug": slug, "submission": "a" * 64, "track": MARKUP, "nonce": MARKUP, "failed": [MARKUP], "cells": [],
+        "submitted_seeds": ["seed " + MARKUP], "fresh_seeds": [], "code": {}, "environment": {}, "allowed": 0, "passed": False,
+    }  # fmt: skip
+    (root / "reruns" / f"{slug}.json").write_text(json.dumps(rerun))
     return entry(
         slug, made, folder=root / "submissions" / slug, name="name " + MARKUP, url="https://a.org/" + MARKUP,
         contact="contact " + MARKUP, method_file=MARKUP, loss_file="../loss.py", digest="a" * 64,
@@ -145,7 +143,7 @@ def test_markup_in_any_text_is_text(tmp_path):
         "contact ",
         "title ",
         "https://a.org/",
-        "reason ",
+        "seed ",
         "AVX512",
         "0.1.0",
         "c" * 40,
@@ -179,7 +177,7 @@ def test_an_undefined_score_a_rerun_and_an_older_entry_are_named(tmp_path):
     lost = entry("lost", cells({0: 90, 4: 80, 8: 60})[:-1], supersedes="old")
     found = shown([*a_track(), evil, lost, entry("old", [])])
     assert "undefined strength 8, seed 2: no record" in words(found)
-    assert "▼ not confirmed: retrained on seeds" in words(found)
+    assert "▼ not confirmed: retrained on seeds seed <img" in words(found)
     assert "a newer entry supersedes them: old (by lost)" in words(found)
 
 
