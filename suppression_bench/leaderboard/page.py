@@ -88,7 +88,7 @@ def _track(board: Board) -> dict:
     return {
         "name": track.name, "title": track.title, "strength": track.strength, "probe": PROBE, "grid": board.grid,
         "least": track.least, "suite": f"{track.suite} --tier {track.tier}" if track.tier else track.suite,
-        "digests": sorted(track.digests.items()), "locked": sorted(track.locked.items()),
+        "digests": sorted(track.digests.items()), "locked": [(key, plain(value)) for key, value in sorted(track.locked.items())],
         "ranked": ranked, "beside": beside,
         "superseded": [{"slug": slug, "by": by, "href": _folder(slug)} for slug, by in board.superseded],
     }  # fmt: skip
@@ -115,6 +115,19 @@ def _entry(entry: Entry, board: Board, place: int, names: dict, kind: str = "") 
         "replaces": [{"slug": old, "href": _folder(old)} for old, new in board.superseded if new == own.slug],
         "facts": provenance.facts(own), "settings": provenance.settings(own),
     }  # fmt: skip
+
+
+def plain(value) -> str:
+    """A setting in words.
+
+    >>> plain(None), plain(True), plain([0.5, 1.0]), plain("fp32")
+    ('none', 'yes', '0.5, 1.0', 'fp32')
+    """
+    if isinstance(value, list):
+        return ", ".join(map(plain, value))
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    return str(value)
 
 
 def ranks(entry: Entry) -> str:
@@ -153,7 +166,8 @@ def below(entry: Entry, board: Board) -> list[str]:
     found: dict[str, list[str]] = {}
     for feature, strength in entry.below:
         found.setdefault(feature, []).append(str(strength))
-    texts = [f"{feature} below the untrained encoder at {', '.join(strengths)}" for feature, strengths in found.items()]
+    places = "; ".join(f"{feature} at {', '.join(strengths)}" for feature, strengths in found.items())
+    texts = [f"below the untrained encoder: {places}"] if places else []
     if entry.ranks and board.floor_score is not None and entry.score <= board.floor_score:
         texts.insert(0, f"score not above the untrained encoder's, {number(board.floor_score)}")
     return texts

@@ -164,27 +164,27 @@ def test_a_keyboard_reaches_everything_and_sees_where_it_is(tmp_path):
     assert found == [True, [], 0, 0, "en"]
 
 
-def test_it_fits_a_phone(tmp_path):
-    """A frame of 375 pixels, as browsers without a head have no narrower windows; every entry is open."""
+def test_it_fits_every_width(tmp_path):
+    """In frames, as browsers without a head have no window as narrow as a phone; every entry is open."""
+    widths = [320, 375, 700, 800, 960, 961, 1280]
     policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', text()).group()
-    probe = "<script>parent.postMessage([document.documentElement.scrollWidth, innerWidth], '*')</script>"
-    long = entry(
-        "long",
-        cells({0: 90, 4: 80, 8: 60}),
-        name="Averyveryverylongnamewithoutaspace" * 3,
-        url="https://a.org/" + "x" * 200,
-    )
-    opened = (
-        text([long]).replace(policy, "").replace("<details>", "<details open>").replace("</body>", probe + "</body>")
-    )
+    probe = "<script>parent.postMessage([innerWidth, document.documentElement.scrollWidth], '*')</script>"
+    submissions = [
+        entry("a", cells({0: 90, 4: 80, 8: 60, 10: 33, 14: 12}, seeds=range(10)), name="Averylongname" * 12, level=2),
+        entry("b", cells({0: 90, 4: 80})[:-1], name="A long name " * 12, url="https://a.org/" + "x" * 200),
+        entry("c", cells({0: 94, 4: 88, 8: 70, 10: 62, 14: 50}, method="untrained")),
+    ]
+    opened = page.render([ranking.board(tracks.read("quick"), submissions)]).replace(policy, "")
+    opened = opened.replace("<details>", "<details open>").replace("</body>", probe + "</body>")
     (tmp_path / "page.html").write_text(opened, encoding="utf-8")
-    (tmp_path / "frame.html").write_text(
-        "<script>onmessage = e => document.title = e.data.join(' ')</script>"
-        '<iframe src="page.html" width="375" height="800" style="border:0"></iframe>'
+    frames = "".join(
+        f'<iframe src="page.html" width="{width}" height="800" style="border:0"></iframe>' for width in widths
     )
+    (tmp_path / "frame.html").write_text(f"<script>onmessage = e => document.title += e.data + ';'</script>{frames}")
     answer = browse(tmp_path, "frame.html")
-    width, inner = map(int, re.search(r"<title>(\d+) (\d+)</title>", answer.stdout).groups())
-    assert inner == 375 and width <= inner
+    pairs = re.search("<title>(.*?);</title>", answer.stdout).group(1).split(";")
+    found = dict(tuple(map(int, pair.split(","))) for pair in pairs)
+    assert sorted(found) == widths and all(found[width] <= width for width in widths), found
 
 
 def test_dark_and_light_both_have_contrast(tmp_path):

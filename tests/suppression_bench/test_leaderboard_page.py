@@ -61,7 +61,7 @@ def test_an_entry_shows_its_numbers_and_where_they_come_from():
     text = words(shown(a_track()))
     for part in (
         "1–2", "0.76", "[0.74, 0.77]", "84.0 %", "V3 retrained", "V0 reported", "not used", "ceiling", "floor",
-        "▼ digit below the untrained encoder at 4, 8", "▼ score not above the untrained encoder's, 0.65",
+        "▼ below the untrained encoder: digit at 4, 8", "▼ score not above the untrained encoder's, 0.65",
         "Its seeds cannot tell it from: Method beta.",
         "Its seeds tell it apart from every other ranked entry.", "seed 0: 0.750, seed 1: 0.756, seed 2: 0.762",
         "d" * 64, "c" * 40, "5" * 64, "torch 2.15.0", "device cpu, cpu capability AVX512", "recipe: randbit",
