@@ -52,7 +52,9 @@ def run(arguments: list[str]) -> int:
         slug, faults = changed.judge(files)
         folders += [root / slug] if slug and root / slug not in folders else []
     elif not folders:
-        folders = sorted(path for path in root.iterdir() if path.name[0] != ".") if root.is_dir() else []
+        folders = (
+            sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != ".") if root.is_dir() else []
+        )
     for folder in folders:
         report = check(folder, Path(flags.accepted or root), sources)
         for note in report.notes:
