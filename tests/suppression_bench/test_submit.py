@@ -114,7 +114,10 @@ def test_an_entry_is_never_overwritten(toy, tmp_path, capsys):
 
 def test_runs_without_predictions_reach_no_level(toy, tmp_path, randbit):
     places = run_cells("untrained", randbit, tmp_path / "old")
-    for place in places:
+    (places[0] / predictions.NAME).unlink()
+    with pytest.raises(UserError, match="1 of 4 cells have no predictions"):
+        pack.write(places, WISH, tmp_path / "out")
+    for place in places[1:]:
         (place / predictions.NAME).unlink()
     report = check(pack.write(places, WISH, tmp_path / "out"), tmp_path / "out")
     assert report.faults == [] and report.level == levels.REPORTED and report.reason == "it brings no predictions"
