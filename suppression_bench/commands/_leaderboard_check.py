@@ -27,6 +27,9 @@ def _flags(arguments: list[str]):
     parser.add_argument(
         "--changed-list", type=str, default=None, help="the same from a file, separated by zero bytes (git diff -z)"
     )
+    parser.add_argument(
+        "--reprobe", action="store_true", help="probe the encoders again, where a submission brings them: level V2"
+    )
     parser.add_argument("--keep", action="store_true", help="maintainers: note the level in leaderboard/checks/")
     parser.add_argument("--digit-source", type=str, default=None, help="where the digits lie here, as mnist:DIR")
     parser.add_argument("--image-source", type=str, default=None, help="where the pictures lie here, as cifar10:DIR")
@@ -52,11 +55,15 @@ def run(arguments: list[str]) -> int:
         slug, faults = changed.judge(files)
         folders += [root / slug] if slug and root / slug not in folders else []
     elif not folders:
-        folders = sorted(path for path in root.iterdir() if path.name[0] != ".") if root.is_dir() else []
+        folders = (
+            sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != ".") if root.is_dir() else []
+        )
     for folder in folders:
         report = check(folder, Path(flags.accepted or root), sources)
         for note in report.notes:
             print(f"{report.slug}: note: {note}")
+        if flags.reprobe and not report.faults:
+            _reprobe(folder, report, sources)
         if report.faults:
             print(f"{report.slug!a}: refused, {len(report.faults)} faults")
             faults += [f"{report.slug[:80]!a}: {fault}" for fault in report.faults]
@@ -70,6 +77,20 @@ def run(arguments: list[str]) -> int:
     if faults:
         raise UserError("\n".join(faults))
     return 0
+
+
+def _reprobe(folder: Path, report, sources: dict[str, str]) -> None:
+    from generators import executor
+    from suppression_bench.cell import device_of
+    from suppression_bench.leaderboard import data, levels, reprobe, tracks
+    from suppression_bench.leaderboard.submission import ENCODERS, read_form
+
+    if not (folder / ENCODERS).is_dir() or report.level < levels.RESCORED:
+        report.reason = report.reason if report.level < levels.RESCORED else "it brings no encoders"
+        return
+    folders = data.make_data(tracks.read(read_form(folder)["track"]), sources, executor.cores(), print)
+    report.faults += reprobe.check(folder, folders, device_of("auto"))
+    report.level, report.reason = levels.REPROBED, ""
 
 
 def _keep(folder: Path, report) -> Path:

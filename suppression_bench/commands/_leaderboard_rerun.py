@@ -41,7 +41,7 @@ def run(arguments: list[str]) -> int:
     flags = _flags(arguments)
     set_data_root(flags.data_root)
     from suppression_bench import cell
-    from suppression_bench.leaderboard import rerun, sandbox, submission, tracks
+    from suppression_bench.leaderboard import data, rerun, sandbox, submission, tracks
     from suppression_bench.leaderboard.check import check
 
     device = cell.device_of(flags.device).type
@@ -67,8 +67,8 @@ def run(arguments: list[str]) -> int:
     machine = rerun.Machine(device, workers, threads, sandbox.Limits(flags.hours, memory))
     if not sandbox.no_network():
         print("note: this system gives a process no network of its own; cut the container's", flush=True)
-    folders = rerun.make_data(track, sources, executor.cores(), print)
-    suite = rerun.suite_file(found, track, seeds, rerun.places(track, sources), place)
+    folders = data.make_data(track, sources, executor.cores(), print)
+    suite = rerun.suite_file(found, track, seeds, data.places(track, sources), place)
     rerun.train(suite, place, folders, machine)
     finding = rerun.judge(found, track, planned, place, folders, device)
     print(rerun.text(finding))

@@ -22,7 +22,8 @@ from suppression_bench.leaderboard.tracks import Track
 from suppression_bench.results import predictions
 from suppression_bench.results import record as records
 
-MOST = 30  # faults of one submission that are printed
+MOST = 40  # faults of one submission that are printed
+LONGEST = 400  # characters of each
 
 
 @dataclass
@@ -51,7 +52,13 @@ def check(folder: Path, accepted: Path, sources: dict[str, str] | None = None) -
         accepted: the folder of all entries, among which this one may already be.
         sources: option -> source of the data with its place, as "mnist:DIR".
     """
-    folder = Path(folder)
+    report = _check(Path(folder), Path(accepted), sources)
+    shown = [fault if len(fault) <= LONGEST else f"{fault[:LONGEST]}..." for fault in dict.fromkeys(report.faults)]
+    report.faults = shown[:MOST] + ([f"and {len(shown) - MOST} more faults"] if len(shown) > MOST else [])
+    return report
+
+
+def _check(folder: Path, accepted: Path, sources: dict[str, str] | None) -> Report:
     report = Report(folder.name)
     report.faults += folders.faults(folder)
     if report.faults:
@@ -64,7 +71,7 @@ def check(folder: Path, accepted: Path, sources: dict[str, str] | None = None) -
     report.faults += folders.digest_faults(folder, form) + texts.faults(form)
     if form["slug"] != folder.name:
         report.faults.append(f"slug {form['slug'][:80]!a} is not the folder's name")
-    report.faults += _immutable(folder, Path(accepted))
+    report.faults += _immutable(folder, accepted)
     named, more = _read_records(folder)
     report.faults += more + _code_faults(folder, form)
     try:
@@ -79,7 +86,7 @@ def check(folder: Path, accepted: Path, sources: dict[str, str] | None = None) -
             report.faults += cells.faults(named, track)
             _rescore(report, folder, named, track, sources)
     if form["supersedes"]:
-        report.notes.append(f"it supersedes {form['supersedes']}: see that both are of the same authors")
+        report.notes.append(f"it supersedes {form['supersedes'][:80]!a}: see that both are of the same authors")
     return report
 
 

@@ -97,6 +97,12 @@ def write(places: list[Path], wish: Wish, out: Path) -> Path:
     tracks.read(wish.track)
     found = {place: records.read(place / records.NAME) for place in places}
     _require_one_setting(list(found.values()))
+    old = [place for place in found if not (place / predictions.NAME).is_file()]
+    if old and len(old) < len(found):
+        raise UserError(
+            f"{len(old)} of {len(found)} cells have no {predictions.NAME}, an older version ran them ({old[0]}, ...); "
+            "delete their folders and run them again"
+        )
     slug = wish.slug or texts.make_slug(f"{wish.name} {wish.track}")
     if not texts.is_slug(slug):
         raise UserError(f"--slug {slug!r}: small letters, digits and single hyphens, at most 64 characters")

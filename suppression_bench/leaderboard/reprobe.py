@@ -10,7 +10,9 @@ from generators.dataset import UserError
 from suppression_bench.encoder import Encoder
 from suppression_bench.evaluation.measure import measure
 from suppression_bench.evaluation.probe import Probing
+from suppression_bench.leaderboard.submission import ENCODERS, RECORDS, strength_text
 from suppression_bench.method import Batch, Info, Method, Output
+from suppression_bench.results import record as records
 from suppression_bench.training.data import Data
 
 
@@ -88,4 +90,25 @@ def far_off(claimed: list[dict], found: list[dict]) -> list[str]:
                 faults.append(
                     f"{probe['feature']}: its encoder gives {here} of {other['n']} right, the record says {there}"
                 )
+    return faults
+
+
+def check(folder: Path, folders: dict[str, Path], device: torch.device) -> list[str]:
+    """Probe every encoder of a submission again, whose records are known to be in order; contradictions as sentences.
+
+    Arguments:
+        folder: of the submission.
+        folders: strength as text -> folder of the data.
+        device: where to compute.
+    """
+    faults = []
+    for path in sorted((folder / ENCODERS).glob("*.safetensors")):
+        record = records.read(folder / RECORDS / f"{path.stem}.json")
+        data = Data(folders[strength_text(record)], record["spec"]["data"]["bits"])
+        try:
+            found = probes(record["spec"], path, data, device)
+        except UserError as error:
+            faults.append(str(error).replace(f"{folder}/", ""))
+            continue
+        faults += [f"{path.stem}: {fault}" for fault in far_off(record["probes"], found)]
     return faults

@@ -10,15 +10,14 @@ from pathlib import Path
 import torch
 import yaml
 
-from generators import build, strict_json
-from generators.dataset import UserError, is_source
-from generators.sources import data_root
-from suppression_bench import provenance, runner, tiers
+from generators import strict_json
+from generators.dataset import UserError
+from suppression_bench import provenance, tiers
 from suppression_bench.leaderboard import cells, levels, reprobe, sandbox, tracks, verdict
 from suppression_bench.leaderboard.submission import Submission, strength_text
 from suppression_bench.leaderboard.tracks import Track
 from suppression_bench.results import record as records
-from suppression_bench.spec import Cell, read_yaml
+from suppression_bench.spec import read_yaml
 from suppression_bench.suite import SUITES
 from suppression_bench.trained import WEIGHTS
 from suppression_bench.training.data import Data
@@ -123,35 +122,6 @@ def suite_file(found: Submission, track: Track, seeds: list[int], sources: dict[
     path = place / "rerun.yaml"
     path.write_text(yaml.safe_dump(suite, sort_keys=False))
     return path
-
-
-def make_data(track: Track, sources: dict[str, str], workers: int, say) -> dict[str, Path]:
-    """Strength as text -> folder of the data, built by this package where missing and of the track's digest.
-
-    Raises:
-        UserError: a source that is not there, or data of another digest.
-    """
-    found, made = {}, {}
-    for value in track.grid:
-        own = {} if track.strength == "bits" else {track.strength: value}
-        given = (track.locked["data.dataset"], {**track.data, **sources, **own})
-        seed = track.locked["data.seed"]
-        place = runner.locate(Cell({"data": {"seed": seed}}, {}, given))
-        if place.folder not in made:
-            made[place.folder] = build.build(
-                place.dataset, place.folder, seed=seed, workers=workers, reference=given[0], say=say
-            )
-        wanted = track.digest(tracks.text(value))
-        if wanted and made[place.folder]["content_digest"] != wanted:
-            raise UserError(f"{place.folder}: not the data of the track {track.name} (digest {wanted[:12]}...)")
-        found[tracks.text(value)] = place.folder
-    return found
-
-
-def places(track: Track, sources: dict[str, str]) -> dict[str, str]:
-    """Where the sources lie, for a process that has no network: MNIST that `make_data` has fetched is in the data root."""
-    found = {key: value for key, value in track.data.items() if is_source(key) and value is not None}
-    return {**{key: f"mnist:{data_root().absolute()}" for key, value in found.items() if value == "mnist"}, **sources}
 
 
 def train(suite: Path, place: Path, folders: dict[str, Path], machine: Machine) -> None:

@@ -11,6 +11,7 @@ from suppression_bench.leaderboard.texts import skeleton
 from suppression_bench.results import record as records
 
 FEWEST = 2  # equal cells that are no chance
+ERRORS = 10  # two cells with so many do not make the same ones by chance
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Known:
 
     form: its `submission.json`.
     ids: of its cells.
-    prints: (strength, seed) -> hash of all confusion matrices of a cell, collapsed ones (which are all alike) left out.
+    prints: (strength, seed) -> hash of all confusion matrices of a cell; cells that are alike by nature are left out.
     """
 
     form: dict
@@ -48,7 +49,7 @@ def known(root: Path, without: str = "") -> list[Known]:
 
 
 def prints(found: list[dict]) -> dict[tuple[str, int], str]:
-    """(strength, seed) -> hash of a cell's confusion matrices, where not every probe says the same of all samples."""
+    """(strength, seed) -> hash of a cell's confusion matrices, where some probe makes errors of more than one kind."""
     made = {}
     for record in found:
         if any(_says_something(probe["confusion"]) for probe in record["probes"]):
@@ -61,7 +62,9 @@ def prints(found: list[dict]) -> dict[tuple[str, int], str]:
 
 
 def _says_something(confusion: list[list[int]]) -> bool:
-    return sum(any(column) for column in zip(*confusion, strict=True)) > 1
+    # Probes that say the same of all samples are all alike, and so are those that are (nearly) always right.
+    wrong = sum(sum(row) - row[i] for i, row in enumerate(confusion))
+    return wrong >= ERRORS and sum(any(column) for column in zip(*confusion, strict=True)) > 1
 
 
 def faults(form: dict, own: list[dict], others: list[Known]) -> list[str]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from toy_track import METHOD, WISH, make_track, reseal, run_cells, use
 from generators import strict_json
 from suppression_bench import cli
 from suppression_bench.leaderboard import check as checking
-from suppression_bench.leaderboard import levels, pack, tracks
+from suppression_bench.leaderboard import levels, pack, submission, tracks
 from suppression_bench.results import predictions
 
 CELL = "bits=2-seed=1"
@@ -547,6 +548,27 @@ def test_all_faults_come_at_once(copy, capsys):
     ):
         assert words in said
     assert all(line.startswith("bench: error: 'my-method-toy': ") for line in said.strip().split("\n"))
+
+
+def test_a_fault_cannot_flood_the_terminal(copy):
+    edit(copy, spec=lambda spec: spec["train"].update({f"x{i}": "y" * 400 for i in range(100)}))
+    found = faults(copy)
+    assert len(found) == 41 and found[-1].startswith("and ") and max(map(len, found)) < 420
+
+
+SUBMISSIONS = Path(__file__).parents[2] / "leaderboard" / "submissions"
+
+
+def test_the_repositorys_own_entries_are_in_order():
+    """Every committed entry passes the check, and every noted level of embedded data is the one it reaches."""
+    found = submission.load_all(SUBMISSIONS)
+    assert {path.stem for path in (SUBMISSIONS.parent / "checks").glob("*.json")} <= {one.slug for one in found}
+    for one in found:
+        report = checking.check(one.folder, SUBMISSIONS)
+        assert report.faults == [], one.slug
+        noted = levels.read_check(SUBMISSIONS, one.slug)
+        if noted and tracks.read(one.track).data.get("digit_source") == "optdigits":
+            assert noted["submission"] == one.digest and min(noted["level"], levels.RESCORED) == report.level
 
 
 # Whatever JSON stands in a record, the answer is a sentence.

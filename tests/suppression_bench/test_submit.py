@@ -3,8 +3,10 @@
 import json
 
 import pytest
+import torch
 import yaml
-from toy_track import METHOD, WISH, make_track, run_cells, use
+from safetensors.torch import load_file, save_file
+from toy_track import METHOD, WISH, make_track, reseal, run_cells, use
 
 from generators.dataset import UserError
 from suppression_bench import cli
@@ -112,7 +114,10 @@ def test_an_entry_is_never_overwritten(toy, tmp_path, capsys):
 
 def test_runs_without_predictions_reach_no_level(toy, tmp_path, randbit):
     places = run_cells("untrained", randbit, tmp_path / "old")
-    for place in places:
+    (places[0] / predictions.NAME).unlink()
+    with pytest.raises(UserError, match="1 of 4 cells have no predictions"):
+        pack.write(places, WISH, tmp_path / "out")
+    for place in places[1:]:
         (place / predictions.NAME).unlink()
     report = check(pack.write(places, WISH, tmp_path / "out"), tmp_path / "out")
     assert report.faults == [] and report.level == levels.REPORTED and report.reason == "it brings no predictions"
@@ -133,3 +138,27 @@ def test_the_form_lists_every_file(toy, tmp_path):
     form = json.loads((made / "submission.json").read_text())
     there = {path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()}
     assert set(form["files"]) == there - {"submission.json"} and len(there) == 10
+
+
+def test_encoders_are_probed_again(toy, tmp_path, capsys):
+    root = tmp_path / "submissions"
+    submit(toy / "mine", "--name", "My Method", "--method", toy / "mine.py", "--out", root, "--with-encoder")
+    assert cli.main(["leaderboard", "check", "--root", str(root), "--reprobe", "--keep"]) == 0
+    assert "level V2 re-probed" in capsys.readouterr().out
+    folder = root / "my-method-toy"
+    assert submission.load(folder).level == levels.REPROBED
+    own = folder / "encoders"
+    weights = load_file(own / "bits=0-seed=0.safetensors")
+    save_file({name: value * 0 for name, value in weights.items()}, own / "bits=0-seed=0.safetensors")
+    save_file({name: value * float("nan") for name, value in weights.items()}, own / "bits=0-seed=1.safetensors")
+    (own / "bits=2-seed=1.safetensors").write_bytes(b"no weights")
+    save_file({"other": torch.zeros(1)}, own / "bits=2-seed=0.safetensors")
+    reseal(folder)
+    capsys.readouterr()
+    assert cli.main(["leaderboard", "check", "--root", str(root), "--reprobe"]) == 2
+    said = capsys.readouterr().err
+    assert "bits=0-seed=0: digit: its encoder gives" in said and "not finite" in said
+    assert said.count("no weights of randbit-conv") == 2
+    submit(toy / "mine", "--name", "Bare", "--method", toy / "mine.py", "--out", tmp_path / "bare")
+    assert cli.main(["leaderboard", "check", "--root", str(tmp_path / "bare"), "--reprobe"]) == 0
+    assert "level V1 rescored (it brings no encoders)" in capsys.readouterr().out
