@@ -8,7 +8,7 @@ from suppression_bench.leaderboard import page, ranking, submission, tracks
 from suppression_bench.leaderboard.entry import Entry
 from suppression_bench.leaderboard.ranking import Board
 
-PAGE, README, SUBMISSIONS = "site/index.html", "README.md", "submissions"
+PAGE, README = "site/index.html", "README.md"  # beside the folder of submissions
 BEGIN, END = "<!-- table: begin (bench leaderboard build) -->", "<!-- table: end -->"
 HEAD = "| rank | entry | score [95 %] | mean accuracy | seeds | level | labels |"
 MARKS = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")  # what Markdown may take for markup
@@ -18,15 +18,15 @@ def render(root: Path) -> dict[Path, str]:
     """Each rendered file and what it must hold.
 
     Arguments:
-        root: the leaderboard's folder, with submissions/ and README.md.
+        root: the folder of submissions, which need not be there; README.md lies beside it.
 
     Raises:
         UserError: no such folder, a README without the marks, a damaged submission, one of an unknown track.
     """
-    root = Path(root)
-    if not root.is_dir():
-        raise UserError(f"{root}: no such folder; run this in the repository, or name the leaderboard with --root")
-    found = submission.load_all(root / SUBMISSIONS)
+    place = Path(root).parent
+    if not place.is_dir():
+        raise UserError(f"{place}: no such folder; run this in the repository, or name the submissions with --root")
+    found = submission.load_all(root)
     known = tracks.names()
     if lost := [one for one in found if one.track not in known]:
         raise UserError(
@@ -35,7 +35,7 @@ def render(root: Path) -> dict[Path, str]:
     boards = [ranking.board(tracks.read(name), found) for name in known]
     used = {one.track for one in found}
     boards.sort(key=lambda board: (board.track.name not in used, board.track.name))
-    return {root / PAGE: page.render(boards), root / README: _readme(root / README, table(boards))}
+    return {place / PAGE: page.render(boards), place / README: _readme(place / README, table(boards))}
 
 
 def build(root: Path) -> list[Path]:

@@ -233,11 +233,11 @@ def root(tmp_path):
 
 
 def test_the_command_writes_checks_and_tells_what_differs(root, capsys):
-    command = ["leaderboard", "build", "--root", str(root)]
+    command = ["leaderboard", "build", "--root", str(root / "submissions")]
     assert main([*command, "--check"]) == 1
     told = capsys.readouterr().err
     assert "site/index.html is not there" in told and "README.md differs from line 4 on" in told
-    assert f"`bench leaderboard build --root {root}`" in told and not (root / "site").exists()
+    assert f"`bench leaderboard build --root {root / 'submissions'}`" in told and not (root / "site").exists()
     assert main(command) == 0 and main([*command, "--check"]) == 0
     made = (root / "README.md").read_text()
     assert made.startswith("# Title\n") and made.endswith("\nThe end.\n") and "old" not in made
@@ -252,21 +252,21 @@ def test_the_command_writes_checks_and_tells_what_differs(root, capsys):
 @pytest.mark.parametrize("text", ["no marks", README + README, f"{build.END}\n{build.BEGIN}\n"])
 def test_a_readme_without_its_marks_is_refused(root, text, capsys):
     (root / "README.md").write_text(text)
-    assert main(["leaderboard", "build", "--root", str(root)]) == 2
+    assert main(["leaderboard", "build", "--root", str(root / "submissions")]) == 2
     assert "must stand in it once each" in capsys.readouterr().err and (root / "README.md").read_text() == text
 
 
 def test_what_cannot_be_rendered_is_refused(root, tmp_path, capsys):
-    assert main(["leaderboard", "build", "--root", str(tmp_path / "nowhere")]) == 2
+    assert main(["leaderboard", "build", "--root", str(tmp_path / "nowhere" / "submissions")]) == 2
     assert main(["leaderboard", "biuld"]) == 2 and "did you mean 'build'" in capsys.readouterr().err
     form = root / "submissions" / "one" / "submission.json"
     form.write_text(strict_json.dumps({**json.loads(form.read_text()), "track": "quack"}))
     with pytest.raises(UserError, match="unknown track 'quack'; there are digit-on-imagenet"):
-        build.render(root)
+        build.render(root / "submissions")
     assert main(["leaderboard"]) == 0 and "build" in capsys.readouterr().out
 
 
 def test_the_repositorys_page_and_table_are_what_the_build_makes():
     """Render them anew with `bench leaderboard build`."""
-    assert [build.first_difference(path, text) for path, text in build.render(LEADERBOARD).items()
+    assert [build.first_difference(path, text) for path, text in build.render(LEADERBOARD / "submissions").items()
             if path in build.differing({path: text})] == []  # fmt: skip

@@ -43,8 +43,8 @@ def root(randbit, tmp_path, monkeypatch):
 
 def test_from_cells_to_a_page(root, capsys):
     assert main(["leaderboard", "check", *map(str, sorted((root / "submissions").iterdir())), "--keep"]) == 0
-    assert main(["leaderboard", "build", "--root", str(root)]) == 0
-    assert main(["leaderboard", "build", "--root", str(root), "--check"]) == 0
+    assert main(["leaderboard", "build", "--root", str(root / "submissions")]) == 0
+    assert main(["leaderboard", "build", "--root", str(root / "submissions"), "--check"]) == 0
     found = Page((root / "site" / "index.html").read_text(encoding="utf-8"))
     text = words(found)
     assert "The mine" in text and "V1 rescored" in text and "V0 reported of" not in text
