@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import yaml
 from small_cells import probe_entry
 from small_entries import TRACK, a_track, cells, entry, write
 
@@ -270,3 +271,11 @@ def test_the_repositorys_page_and_table_are_what_the_build_makes():
     """Render them anew with `bench leaderboard build`."""
     assert [build.first_difference(path, text) for path, text in build.render(LEADERBOARD / "submissions").items()
             if path in build.differing({path: text})] == []  # fmt: skip
+
+
+def test_a_submissions_pull_request_is_not_asked_for_the_page():
+    """It may touch its own folder only, so the page must be allowed to wait for the merge."""
+    ci = yaml.safe_load((LEADERBOARD.parent / ".github/workflows/ci.yml").read_text())
+    other = yaml.safe_load((LEADERBOARD.parent / ".github/workflows/leaderboard.yml").read_text())
+    ours, theirs = (workflow[True]["pull_request"] for workflow in (ci, other))  # YAML reads `on` as true
+    assert ours == {"paths-ignore": theirs["paths"]}
