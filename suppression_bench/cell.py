@@ -21,6 +21,7 @@ from suppression_bench.evaluation.online_probe import OnlineProbe
 from suppression_bench.evaluation.represent import Representation
 from suppression_bench.evaluation.trace import Trace
 from suppression_bench.method import Info, Method
+from suppression_bench.results import predictions
 from suppression_bench.results import record as records
 from suppression_bench.spec import Cell
 from suppression_bench.training import checkpoint, gradient_cache, loop, optimizers
@@ -72,10 +73,13 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
     if status == "ok":
         online = {probe.feature: probe for observer in watching for probe in observer.probes()}
         describe = Representation(data, method, options, augmentation, spec["seed"]) if options.metric_samples else None
-        probes, collapsed, finite = measure(data, method, options, online, spec["seed"], device, describe)
+        kept: dict = {}
+        probes, collapsed, finite = measure(data, method, options, online, spec["seed"], device, describe, kept)
         metrics = describe.found() if describe and finite else {}
         status = "ok" if finite else "invalid_features"
         save_encoder(method.encoder, folder / trained.WEIGHTS, data.picture_shape)
+        if finite:
+            predictions.write(folder, cell.identity, kept)
     views = outcome.steps * training.batch_size
     seconds = outcome.seconds - sum(trace.seconds for trace in traces)
     run_part = {

@@ -91,6 +91,29 @@ def test_the_readmes_method(folder):
     assert bench(own) == 0
 
 
+def test_the_leaderboards_suite_is_on_its_track(folder):
+    """The page's entry, with the README's method: every cell obeys the track, and every track is named."""
+    from suppression_bench.leaderboard import tracks
+    from suppression_bench.suite import Request, cells_of_suite
+
+    page = (DOCS / "leaderboard.md").read_text()
+    [suite] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    [method] = re.findall(r"```python\n(.*?)```", (DOCS.parent / "README.md").read_text(), re.DOTALL)
+    (folder / "my_method.py").write_text(method)
+    (folder / "my_entry.yaml").write_text(suite)
+    track, found = tracks.read("quick"), cells_of_suite("my_entry.yaml", Request())
+    assert len(found) == len(track.grid) * track.least
+    for cell in found:
+        data = {**cell.spec["data"], "version": 1, "options": track.data, "digest": track.digest("all")}
+        assert tracks.faults(track, {**cell.spec, "data": data}) == []
+    assert all(f"`{name}`" in page for name in tracks.names())
+    for words in re.findall(r"^bench (leaderboard \w+|submit)(.*)$", page, re.MULTILINE):
+        name = words[0].replace(" ", "_")
+        text = DOCS.parent / "suppression_bench/commands" / f"{'_' if '_' in name else ''}{name}.py"
+        flags = re.findall(r"--[a-z-]+", words[1])
+        assert not flags or all(f'"{flag}"' in text.read_text() for flag in flags), words
+
+
 @pytest.mark.parametrize("run", sorted(path.name for path in (DOCS / "results").iterdir()))
 def test_the_printed_results_are_those_of_the_records(run, capsys):
     """No number in the documentation is typed by hand: each table is what the committed records render to."""

@@ -1,4 +1,4 @@
-"""List what is there: bench list methods datasets suites encoders losses recipes."""
+"""List what is there: bench list methods datasets suites encoders losses recipes tracks."""
 
 import inspect
 import re
@@ -17,13 +17,13 @@ PACKAGES = {
 }
 # Arguments of a loss that are passed in; named here since importing the contract would load torch for `bench list`.
 PASSED_IN = ("negatives", "labels", "generator")
-FILES = {"suites": "title", "recipes": None}
+FILES = {"suites": "title", "recipes": None, "tracks": "title"}
 
 
 def run(arguments: list[str]) -> int:
     """Names with one line each."""
     kinds = [*PACKAGES, *FILES]
-    parser = Parser("list", "Show the names of datasets, methods, encoders, losses, suites and recipes.")
+    parser = Parser("list", "Show the names of datasets, methods, encoders, losses, suites, recipes and tracks.")
     parser.add_argument("kinds", type=str, nargs="*", help=f"any of {', '.join(kinds)} (default: all)")
     parser.add_argument(
         "--full",

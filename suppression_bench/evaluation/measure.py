@@ -27,6 +27,7 @@ def measure(
     seed: int,
     device: torch.device,
     describe: Callable | None = None,
+    keep: dict[tuple[str, str, str], np.ndarray] | None = None,
 ) -> tuple[list[dict], list[str], bool]:
     """Every probe of every feature: fitted on train splits alone, then confronted with the test splits.
 
@@ -39,6 +40,7 @@ def measure(
         device: where the features are computed.
         describe: called after the probes of a pair of splits with (splits, features, train, test), where train and
             test are layer -> (N, D): the metrics, which need the same features.
+        keep: filled with (probe, layer, feature) -> (N,) predicted classes of the test split.
 
     Returns:
         The record's entries, the layers whose features are constant, and whether all features are finite.
@@ -67,15 +69,18 @@ def measure(
         labels = {feature: data.labels(test_split, feature) for feature in features}
         by_name = {task.feature: task for task in tasks}
         for layer, probe in fitted:
-            entry = _entry(probe, by_name[probe.feature], train[layer], test[layer], labels[probe.feature])
+            predicted = probe.predict(test[layer])
+            entry = _entry(probe, by_name[probe.feature], train[layer], predicted, labels[probe.feature])
+            if keep is not None:
+                keep[probe.kind, layer, probe.feature] = predicted.cpu().numpy()
             found.append({**entry, "layer": layer, "splits": [train_split, test_split]})
         if describe:
             describe((train_split, test_split), features, train, test)
     return found, sorted(collapsed), True
 
 
-def _entry(probe: Probe, task: Task, train, test, labels: np.ndarray) -> dict:
-    counts = confusion(probe.predict(test), labels, task.classes)
+def _entry(probe: Probe, task: Task, train, predicted, labels: np.ndarray) -> dict:
+    counts = confusion(predicted, labels, task.classes)
     right = int((probe.predict(train).cpu().numpy() == task.labels).sum())
     return {
         "feature": task.feature,

@@ -62,14 +62,15 @@ def _cell_fields(spec: dict) -> dict:
         "recipe": spec["recipe"],
         "setup": _setup(spec),
         "strength_name": strength["key"],
-        "strength": _strength(strength["value"]),
+        "strength": strength_value(strength["value"]),
         "batch_size": spec["train"].get("batch_size"),
         "temperature": _temperature(spec),
         "seed": spec["seed"],
     }
 
 
-def _strength(value):
+def strength_value(value):
+    """A strength as tables have it: "20+80" for [20, 80], "" for none."""
     # A text where there is none: pandas would make 5 of [5, None] a 5.0.
     return "" if value is None else _show(value) if isinstance(value, list) else value
 

@@ -16,7 +16,8 @@ FLOORS = {
         "results/html_tables", "results/tables", "results/metric_tables", "results/curves", "results/summary",
         "results/figures", "results/reproduce", "results/report", "results/label_sheet", "results/style",
         "results/trade_off", "results/measured", "results/temperature", "results/align_uniform", "results/learning",
-        "results/drawings", "results/labelling", "speed", "regression", "repeatability", "results/check_report"],
+        "results/drawings", "results/labelling", "speed", "regression", "repeatability", "results/check_report",
+        "leaderboard/*"],
     5: ["budget", "settings", "spec", "suite", "tiers", "cell", "conformance/*", "trained"],
     4: ["training/loop", "methods/*", "evaluation/lbfgs", "evaluation/probe", "evaluation/online_probe",
         "evaluation/features", "evaluation/measure", "evaluation/unit_features", "evaluation/metrics",
@@ -27,8 +28,8 @@ FLOORS = {
         "method", "encoder", "decoder", "encoders/*", "evaluation/suppression", "training/data", "training/epoch",
         "training/checkpoint", "training/execution", "stopwatch", "results/observed", "results/baseline",
         "results/exact"],
-    2: ["loss", "losses/*", "results/record", "results/identity", "results/found", "provenance", "training/samples",
-        "training/decoded"],
+    2: ["loss", "losses/*", "results/record", "results/identity", "results/found", "results/predictions", "provenance",
+        "training/samples", "training/decoded"],
     1: ["training/views", "training/optimizers", "training/gather", "training/boxes", "training/colour",
         "training/augment"],
 }  # fmt: skip
@@ -38,6 +39,7 @@ PACKAGES = [
     "evaluation/__init__",
     "results/__init__",
     "conformance/__init__",
+    "leaderboard/__init__",
 ]  # empty but for a docstring
 PLUGINS = ("methods", "losses", "encoders", "commands")
 HEAVY = {"torch", "torchvision", "suppression_bench"}

@@ -55,6 +55,9 @@ for line in sys.stdin:
         elif job["kill"] == "probes":
             from suppression_bench import cell
             die(cell, "measure", 1)
+        elif job["kill"] == "record":
+            from suppression_bench import cell
+            die(cell.records, "write", 1)  # all other files are there
         run(job["method"], Path(job["data"]), Path(job["out"]), **job["settings"])
         os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -96,12 +99,17 @@ def weights(folder):
     return (folder / "encoder.safetensors").read_bytes()
 
 
+def kept(folder):
+    return (folder / "predictions.safetensors").read_bytes()
+
+
 def kills():
     rng = random.Random()
     for method in ("simclr", "byol", "vae"):
         yield pytest.param(method, "step", rng.randint(1, STEPS), id=f"{method}-step")
     yield pytest.param("simclr", "write", rng.randint(1, STEPS), id="write")
     yield pytest.param("simclr", "probes", 1, id="probes")
+    yield pytest.param("simclr", "record", 1, id="record")
 
 
 @pytest.mark.parametrize(("method", "kill", "at"), list(kills()))
@@ -114,6 +122,7 @@ def test_sigkill_and_restart_end_with_the_undisturbed_weights(server, randbit, t
         assert server(**job, kill="step", at=max(1, (STEPS - at) // 2))[0] == signal.SIGKILL
     again = run(method, randbit, tmp_path / "out", **SETTINGS)
     assert weights(tmp_path / "out") == weights(undisturbed), f"killed at {kill} {at}"
+    assert kept(tmp_path / "out") == kept(undisturbed)
     assert again["probes"] == expected["probes"] and again["run"]["loss"] == expected["run"]["loss"]
     assert again["run"]["steps"] == STEPS
     assert not [path.name for path in (tmp_path / "out").iterdir() if path.name.startswith("checkpoint")]

@@ -1,0 +1,1 @@
+"""The leaderboard: submissions, their checks, ranks and page."""

@@ -1,0 +1,91 @@
+"""A foreign record's inner shape: the keys and types that this program writes, so that later code may rely on them."""
+
+import unicodedata
+from collections.abc import Iterator
+
+from generators import strict_json
+
+LONGEST = 500  # characters of any text in a record
+TEXT_OR_NONE = (str, type(None))
+SPEC_KEYS = {
+    "suite": (dict, type(None)), "recipe": str, "data": dict, "method": dict, "loss": (dict, type(None)),
+    "encoder": dict, "augmentation": dict, "train": dict, "probe": dict, "probe_version": int,
+    "strength": (dict, type(None)), "varied": dict, "seed": int,
+}  # fmt: skip
+DATA_KEYS = {"dataset": str, "version": int, "options": dict, "seed": int, "digest": str, "bits": int}
+PLUGIN_KEYS = {"name": str, "options": dict}
+STRENGTH_KEYS = {"key": str, "value": (int, float, str, list, type(None))}
+CODE_KEYS = {"version": str, "commit": TEXT_OR_NONE, "sources": str, "method": str}
+ENVIRONMENT_KEYS = {
+    "python": str, "torch": str, "numpy": str, "platform": str, "device": str, "cpu_capability": str, "threads": int,
+}  # fmt: skip
+
+
+def faults(record: dict) -> list[str]:
+    """How a record that `results.record.check` accepts departs from what `bench run` writes.
+
+    Arguments:
+        record: its outer keys and its probes are known to be in order.
+    """
+    spec = record["spec"]
+    found = strict_json.faults(spec, SPEC_KEYS, "spec")
+    found += strict_json.faults(record["code"], CODE_KEYS, "code")
+    found += strict_json.faults(record["environment"], ENVIRONMENT_KEYS, "environment")
+    if not found:
+        found += strict_json.faults(spec["data"], DATA_KEYS, "spec.data")
+        for kind in ("method", "loss", "encoder"):
+            if spec[kind] is not None:
+                own = {**PLUGIN_KEYS, "file": str} if "file" in spec[kind] else PLUGIN_KEYS
+                found += strict_json.faults(spec[kind], own, f"spec.{kind}")
+        if spec["strength"] is not None:
+            found += strict_json.faults(spec["strength"], STRENGTH_KEYS, "spec.strength")
+    if not found:
+        found += _ranges(record)
+    return found + text_faults(record)
+
+
+def _ranges(record: dict) -> list[str]:
+    spec = record["spec"]
+    found = [f"spec.{name} {value} is negative" for name, value in (("seed", spec["seed"]),) if value < 0]
+    for probe in record["probes"]:
+        if len(probe["splits"]) != 2 or not all(isinstance(split, str) for split in probe["splits"]):
+            found.append(f"probe {probe['probe']} of {probe['feature']}: splits must name two splits")
+    places = [(probe["probe"], probe["layer"], probe["feature"]) for probe in record["probes"]]
+    found += [f"the probe {' '.join(one)} stands twice" for one in dict.fromkeys(places) if places.count(one) > 1]
+    return found
+
+
+def text_faults(value) -> list[str]:
+    """Texts anywhere inside that are too long or hold control or invisible characters.
+
+    >>> text_faults({"a": ["fine", "zero\\u200bwidth"]})
+    ["the text 'zero\\\\u200bwidth' holds the character U+200B, which cannot be seen"]
+    """
+    found = []
+    for text in dict.fromkeys(_texts(value)):
+        if len(text) > LONGEST:
+            found.append(f"the text {text[:40]!a}... has {len(text)} characters, at most {LONGEST} are allowed")
+        found += [f"the text {text[:40]!a} holds the character U+{ord(one):04X}, which cannot be seen" for one in
+                  hidden(text)[:1]]  # fmt: skip
+    return found
+
+
+def hidden(text: str) -> list[str]:
+    """The characters of a text that cannot be seen, or that change how others are shown (controls, formats, unassigned).
+
+    >>> hidden("Café 2\\u202e")
+    ['\\u202e']
+    """
+    return [one for one in text if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")]
+
+
+def _texts(value) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
