@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 REFERENCE = Path(__file__).parent / "reference"
-CANVAS = "canvas=112"  # pixels, of the papers' MultiDigits
+CANVAS, DIGIT = "canvas=112", "digit_size=28?"  # pixels, of the papers' MultiDigits; DIGIT where digits are of one size
 HALF = ", at twice the size"
 
 
@@ -82,7 +82,7 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=1)
 def reference() -> tuple[Published, ...]:
-    """Every published number, and those of digits of two sizes again for digits and canvas half as large."""
+    """Every published number, and those of MultiDigits again for digits and canvas half as large."""
     found = []
     for path in sorted(REFERENCE.glob("*.csv")):
         with path.open(newline="") as file:
@@ -92,14 +92,16 @@ def reference() -> tuple[Published, ...]:
 
 def _half(number: Published) -> Published | None:
     # The same ratios of digit and canvas, so that a small run has something to stand beside; the source says so.
-    sizes = number.strength.split("+")
-    size = re.fullmatch(r"digit_(\d+)", number.feature)
-    if CANVAS not in number.variant.split() or not size or any(int(one) % 2 for one in sizes):
+    if CANVAS not in number.variant.split():
         return None
-    return replace(
-        number, source=number.source + HALF, variant=number.variant.replace(CANVAS, "canvas=56"),
-        feature=f"digit_{int(size[1]) // 2}", strength="+".join(str(int(one) // 2) for one in sizes),
-    )  # fmt: skip
+    feature, strength = number.feature, number.strength
+    if size := re.fullmatch(r"digit_(\d+)", feature):
+        sizes = [int(one) for one in strength.split("+")]
+        if any(one % 2 for one in sizes):
+            return None
+        feature, strength = f"digit_{int(size[1]) // 2}", "+".join(str(one // 2) for one in sizes)
+    variant = number.variant.replace(CANVAS, "canvas=56").replace(DIGIT, "digit_size=14")
+    return replace(number, source=number.source + HALF, variant=variant, feature=feature, strength=strength)
 
 
 def find(place: Place) -> list[Published]:

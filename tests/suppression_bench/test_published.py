@@ -125,6 +125,8 @@ def test_spot_values_of_metrics(method, setting, metric, feature, value):
         ("multidigits", "mnist", "canvas=112 placement=grid", "untrained", "", "lbfgs", "digit_20", "20+80"),
         ("multidigits", "mnist", CANVAS, "untrained", "", "lbfgs", "digit_80", "20+20"),
         ("multidigits", "mnist", "canvas=56 placement=random", "untrained", "", "lbfgs", "digit", 4),
+        ("multidigits", "mnist", "canvas=56 digit_size=20 placement=random", "untrained", "", "lbfgs", "digit", 4),
+        ("multidigits", "mnist", "canvas=112 digit_size=20 placement=random", "untrained", "", "lbfgs", "digit", 4),
         ("randbit", "cifar10", "", "simclr", "name=dcl temperature=0.5", "lbfgs", "image", 0),
     ],
 )
@@ -140,6 +142,12 @@ def test_half_the_size_has_the_number_of_twice_the_size_and_says_so(tmp_path):
     text = tables.render(long_table([write_records(tmp_path, [made])]), "markdown", paper=True)
     assert "90.0 (87.5, +2.5)" in text and "99.0 (99.0, +0.0)" in text
     assert "Table 4, at twice the size" in text and "a canvas of twice as many pixels" in text
+
+
+def test_a_count_of_digits_of_half_the_size_on_half_the_canvas():
+    variant = "canvas=56 digit_size=14 placement=grid train=10000"
+    [found] = find(Place("multidigits", "mnist", variant, "simclr", "temperature=0.2", "lbfgs", "digit", 16))
+    assert (found.value, found.source) == (98.3, "Chen, Luo & Li 2021, Table 3, at twice the size")
 
 
 MNIST = {
