@@ -38,7 +38,7 @@ def test_version_and_list(capsys):
 
 
 FAULTS = [
-    (["frobnicate"], ["unknown command", "known: conformance"]),
+    (["frobnicate"], ["unknown command", "known: check, conformance"]),
     (["run", "quikc"], ["unknown suite 'quikc'", "did you mean 'quick'"]),
     (["run"], ["give a suite"]),
     (["run", "quick", "--metod", "x"], ["unknown argument '--metod'", "did you mean '--method'"]),
