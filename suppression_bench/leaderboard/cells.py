@@ -52,8 +52,9 @@ def _probe_faults(record: dict, track: Track) -> list[str]:
     trained = [kind for kind in kinds if kind != "online"]
     wanted = {(kind, layer, one) for kind in trained for layer in layers for one in track.features(strength)}
     there = {(probe["probe"], probe["layer"], probe["feature"]) for probe in record["probes"]}
-    # The online probe is none of an untrained network's, and knows the encoder alone.
-    extra = {place for place in there - wanted if place[0] != "online" or "online" not in kinds}
+    # An untrained network has no online probe; the others have one of the encoder alone.
+    online = {("online", "encoder", one) for one in track.features(strength)} if "online" in kinds else set()
+    extra = there - wanted - online
     found = [f"the probe {' '.join(place)} is missing" for place in sorted(wanted - there)]
     return found + [f"the probe {' '.join(place)[:100]!a} is none of the track's" for place in sorted(extra)]
 

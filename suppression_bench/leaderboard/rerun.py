@@ -153,7 +153,7 @@ def train(suite: Path, place: Path, folders: dict[str, Path], machine: Machine) 
 def judge(found: Submission, track: Track, planned: dict, place: Path, folders: dict[str, Path], device: str) -> dict:
     """The finding: every retrained encoder probed again by this process, which runs nothing of the submission."""
     seeds = [*planned["submitted_seeds"], *planned["fresh_seeds"]]
-    there, failed, probes = _cells(place / "run"), [], {}
+    there, failed, probes = _cells(place / "run", cells.common(found.records[0])), [], {}
     for value in track.grid:
         for seed in seeds:
             strength = tracks.text(value)
@@ -177,16 +177,22 @@ def judge(found: Submission, track: Track, planned: dict, place: Path, folders: 
     }  # fmt: skip
 
 
-def _cells(run: Path) -> dict[tuple[str, int], Path]:
+def _cells(run: Path, wanted: dict) -> dict[tuple[str, int], Path]:
     found = {}
     for path in sorted((run / "cells").glob(f"*/{records.NAME}")):
         try:
             record = records.read(path)
+            own = cells.common(record)
+            differing = sorted(key for key in own.keys() | wanted.keys() if own.get(key) != wanted.get(key))
             found[strength_text(record), record["spec"]["seed"]] = path.parent
         except (UserError, ArithmeticError, ValueError, TypeError, KeyError) as error:
             raise UserError(
                 f"{path}: not a valid record ({error}); delete its folder and run the command again"
             ) from None
+        if differing:
+            raise UserError(
+                f"{path}: was not trained with the submission's settings ({', '.join(differing[:5])} differ)"
+            )
     return found
 
 
@@ -199,9 +205,15 @@ def text(found: dict) -> str:
         for cell in found["cells"]
     ]
     outside = sum(not cell["inside"] for cell in found["cells"])
+    widest = max((cell["high"] - cell["low"] for cell in found["cells"]), default=0.0)
     said = "the claim holds" if found["passed"] else "the claim does NOT hold"
     return "\n".join(
-        [*lines, *found["failed"], f"{outside} of {len(found['cells'])} outside, {found['allowed']} may be: {said}"]
+        [
+            *lines,
+            *found["failed"],
+            f"widest interval {widest:.3f}: a claim of more seeds has narrower ones",
+            f"{outside} of {len(found['cells'])} outside, {found['allowed']} may be: {said}",
+        ]
     )
 
 

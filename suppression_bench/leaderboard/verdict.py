@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from suppression_bench.evaluation.comparison import binomial_variance
+from suppression_bench.evaluation.comparison import LEAST, binomial_variance
 from suppression_bench.leaderboard.submission import strength_text
 from suppression_bench.results import record as records
 
@@ -33,7 +33,8 @@ def interval(values: Sequence[float], n: int, level: float = LEVEL) -> Interval:
     """The prediction interval of one more seed: mean +- t * sd * sqrt(1 + 1 / seeds), t with seeds - 1 degrees of freedom.
 
     Reference: Student's t prediction interval (Geisser, 1993, Predictive Inference); the variance is never below the
-    binomial noise of n decisions, as in `bench check`: a few seeds may agree by chance.
+    binomial noise of n decisions, as in `bench check`: a few seeds may agree by chance. A difference of .02 is never news
+    either: where all claimed seeds are perfect, there is no noise left to see.
 
     Arguments:
         values: the claimed seeds' accuracies, at least two.
@@ -49,6 +50,7 @@ def interval(values: Sequence[float], n: int, level: float = LEVEL) -> Interval:
     seeds, mean = len(values), float(np.mean(values))
     variance = max(float(np.var(values, ddof=1)), binomial_variance(mean, n))
     half = float(stats.t.isf((1 - level) / 2, seeds - 1)) * math.sqrt(variance * (1 + 1 / seeds))
+    half = max(half, LEAST)
     return Interval(mean, max(0.0, mean - half), min(1.0, mean + half))
 
 

@@ -17,7 +17,8 @@ Place = tuple[str, str, str]  # probe, layer, feature
 def write(folder: Path, identity: str, found: dict[Place, np.ndarray]) -> None:
     """Write all predictions of a cell, whole or not at all; the same predictions give the same bytes.
 
-    The true labels are not among them: they are the dataset's.
+    The true labels are not among them: they are the dataset's. The online probe stands as after the last step; what it
+    said before is not kept, which would cost work in every step.
 
     Arguments:
         folder: of the cell.

@@ -6,14 +6,19 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from test_leaderboard_check import edit, good, toy  # noqa: F401 (fixtures)
 from toy_track import METHOD, WISH, reseal, run_cells
 
 from suppression_bench import cli
-from suppression_bench.leaderboard import check, levels, official, pack, sandbox, submission, tracks
-from suppression_bench.results import predictions
+from suppression_bench.leaderboard import cells, check, levels, official, pack, sandbox, submission, tracks
+from suppression_bench.leaderboard.rerun import suite_file as rerun_suite
+from suppression_bench.results import predictions, record
+from suppression_bench.suite import Request, cells_of_suite
+
+QUICK = Path(__file__).parents[2] / "docs/results/quick/cells"
 
 LIMITS = sandbox.Limits()
 LIGHT = ["--workers", "1", "--threads", "1", "--device", "cpu", "--nonce", "n"]
@@ -43,15 +48,15 @@ def test_an_honest_claim_is_raised_to_v3_and_a_stopped_rerun_goes_on(good, toy, 
     }
     same = [cell for cell in found["cells"] if not cell["fresh"] and cell["feature"] == "digit"]
     for cell in same:  # the same seed on the same machine: the very number
-        record = own[int(cell["strength"]), cell["seed"]]
-        [probe] = [probe for probe in record["probes"] if probe["feature"] == "digit"]
+        claim = own[int(cell["strength"]), cell["seed"]]
+        [probe] = [probe for probe in claim["probes"] if probe["feature"] == "digit"]
         assert cell["correct"] == sum(row[i] for i, row in enumerate(probe["confusion"]))
 
 
 def forge_from_labels(folder):
     """All digits right but one a seed: whoever has the public labels can write this without training anything."""
-    for record in submission.load(folder).records:
-        strength, seed = record["spec"]["strength"]["value"], record["spec"]["seed"]
+    for one in submission.load(folder).records:
+        strength, seed = one["spec"]["strength"]["value"], one["spec"]["seed"]
         truth = official.Official(tracks.read("toy")).labels(strength)("probe-test", "digit").astype("uint8")
         cell = f"bits={strength}-seed={seed}"
         path = folder / "predictions" / f"{cell}.safetensors"
@@ -76,6 +81,19 @@ def test_a_claim_forged_from_the_public_labels_passes_v1_and_fails_the_rerun(toy
     assert rerun(folder, tmp_path / "out") == 1
     assert "the claim does NOT hold" in capsys.readouterr().out
     assert submission.load(folder).level == levels.REPORTED
+
+
+@pytest.mark.parametrize("method", ["simclr", "byol", "vae", "supervised", "untrained"])
+def test_the_suite_of_a_rerun_has_the_settings_of_the_claim(method, tmp_path):
+    """On published records of the package's methods, resolved and not run."""
+    path = sorted(QUICK.glob(f"{method}-*bits=8-*/result.json"))[-1]
+    claim = submission.Submission(tmp_path, "x", "X", "", None, "quick", False, None, None, [record.read(path)], 0)
+    track = tracks.read("quick")
+    found = cells_of_suite(str(rerun_suite(claim, track, [5, 2**31 - 1], {}, tmp_path)), Request())
+    assert len(found) == 2 * len(track.grid) and {cell.spec["seed"] for cell in found} == {5, 2**31 - 1}
+    for cell in found:
+        data = {**cell.spec["data"], "version": 1, "options": track.data, "digest": ""}
+        assert cells.common({"spec": {**cell.spec, "data": data}}) == cells.common(claim.records[0])
 
 
 def test_a_refused_submission_is_not_run(good, toy, tmp_path, capsys):  # noqa: F811

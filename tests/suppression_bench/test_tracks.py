@@ -4,11 +4,13 @@ import copy
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from generators import catalog, registry, strict_json
 from generators.dataset import UserError
 from suppression_bench.leaderboard import tracks
+from suppression_bench.leaderboard.official import Official
 from suppression_bench.results import record as records
 from suppression_bench.suite import Request, cells_of_suite
 
@@ -114,3 +116,22 @@ def test_the_features_of_a_track_are_those_that_its_data_are_probed_for(name):
         made = catalog.dataset(track.locked["data.dataset"], {**track.data, **sources, **small, **own})
         bits = [f"bit{position:02d}" for position in range(value)] if track.strength == "bits" else []
         assert sorted(track.features(value)) == sorted([one for one in made.probes if one != "code"] + bits)
+
+
+@pytest.mark.parametrize(
+    "name, run, strengths", [("quick", "quick", {4, 8}), ("randbit-mnist", "randbit-mnist", {0, 5, 10})]
+)
+def test_official_labels_are_those_that_published_cells_were_tested_on(name, run, strengths, request):
+    """The class counts of every test split, as the published confusion matrices have them."""
+    sources = {"digit_source": f"mnist:{request.getfixturevalue('mnist_folder')}"} if name != "quick" else {}
+    official = Official(tracks.read(name), sources)
+    seen = set()
+    for path in sorted((QUICK.parents[1] / run / "cells").glob("*/result.json")):
+        record = records.read(path)
+        strength = record["spec"]["strength"]["value"]
+        for probe in record["probes"] if strength in strengths else []:
+            assert official.splits(strength, probe["feature"]) == probe["splits"]
+            labels = official.labels(strength)(probe["splits"][1], probe["feature"])
+            assert np.bincount(labels, minlength=len(probe["confusion"])).tolist() == list(map(sum, probe["confusion"]))
+            seen.add(strength)
+    assert seen == strengths

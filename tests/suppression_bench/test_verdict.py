@@ -15,6 +15,7 @@ def naive(values, n, level):
     variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
     variance = max(variance, mean * (1 - mean) / n)
     half = stats.t.ppf(1 - (1 - level) / 2, len(values) - 1) * math.sqrt(variance) * math.sqrt(1 + 1 / len(values))
+    half = max(half, 0.02)
     return max(0, mean - half), min(1, mean + half)
 
 
@@ -28,6 +29,12 @@ def test_the_interval_is_the_textbooks(values, n):
 def test_seeds_that_agree_by_chance_still_have_binomial_noise():
     found = verdict.interval([0.5] * 10, 100)
     assert found.high - found.mean == pytest.approx(3.2498 * math.sqrt(0.25 / 100 * 1.1), rel=1e-3)
+
+
+def test_a_perfect_claim_is_no_promise_of_the_last_sample():
+    found = verdict.judge(claim([400, 400, 400]), again({0: 400, 77: 396, 78: 399}), {77, 78})
+    assert verdict.passed(found, [])
+    assert not verdict.passed(verdict.judge(claim([400, 400, 400]), again({0: 400, 77: 380, 78: 399}), {77, 78}), [])
 
 
 def test_an_honest_new_seed_lies_inside_99_times_in_100():
