@@ -144,9 +144,9 @@ def _record(flags) -> int:
 
 
 def _check(flags) -> int:
-    from suppression_bench import regression
+    from suppression_bench import check_report, regression
     from suppression_bench.results import baseline as baselines
-    from suppression_bench.results import check_report, observed
+    from suppression_bench.results import observed
 
     baseline = baselines.read(Path(flags.baseline))
     if flags.folders:
@@ -206,8 +206,8 @@ def _record_exact(flags) -> int:
 
 
 def _check_exact(flags) -> int:
-    from suppression_bench import repeatability
-    from suppression_bench.results import check_report, exact
+    from suppression_bench import check_report, repeatability
+    from suppression_bench.results import exact
 
     references = exact.read(Path(flags.baseline))
     cells = _suite_cells(flags, "cpu", 1)
@@ -239,7 +239,7 @@ def _note(path: str, old: dict, new: dict) -> str:
 
 
 def _hand_out(flags, text: str, summary: str, lines: list, faults: list[str]) -> None:
-    from suppression_bench.results import check_report
+    from suppression_bench import check_report
 
     print(text)
     if flags.junit:

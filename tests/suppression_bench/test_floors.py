@@ -16,7 +16,7 @@ FLOORS = {
         "results/html_tables", "results/tables", "results/metric_tables", "results/curves", "results/summary",
         "results/figures", "results/reproduce", "results/report", "results/label_sheet", "results/style",
         "results/trade_off", "results/measured", "results/temperature", "results/align_uniform", "results/learning",
-        "results/drawings", "results/labelling", "speed", "regression", "repeatability", "results/check_report",
+        "results/drawings", "results/labelling", "speed", "regression", "repeatability", "check_report",
         "leaderboard/*"],
     5: ["budget", "settings", "spec", "suite", "tiers", "cell", "conformance/*", "trained"],
     4: ["training/loop", "methods/*", "evaluation/lbfgs", "evaluation/probe", "evaluation/online_probe",
