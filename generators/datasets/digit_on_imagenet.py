@@ -28,6 +28,8 @@ class DigitOnImageNet(Dataset):
         digit_source: optdigits, mnist:DIR or mnist.
         unique_digits: how many different train digits `pretrain` shows (default: all).
         image_size: side in pixels; pictures are resized to a square whatever their aspect.
+        digit_size: side of a digit in pixels, at most a quarter of the picture's (default: the paper's eighth, which
+            pictures much smaller than 224 pixels make illegible).
         blend: max (the brighter of picture and digit, as in the notebook) or add (the paper's sum, saturating).
         digits: fixed (picture i shows digit i modulo k, always) or redraw (each sample's digit is drawn at random).
         rounds: with redraw, how often each picture occurs in `pretrain`, each time with another draw; the notebook
@@ -43,6 +45,7 @@ class DigitOnImageNet(Dataset):
     """
 
     version = 1
+    later_options = ("digit_size",)
     strength = "unique_digits"
     targets = ["image", "digit"]
 
@@ -53,6 +56,7 @@ class DigitOnImageNet(Dataset):
         digit_source: str = "optdigits",
         unique_digits: int | None = None,
         image_size: int = LARGE_SIDE,
+        digit_size: int | None = None,
         blend: Literal["max", "add"] = "max",
         digits: Literal["fixed", "redraw"] = "fixed",
         rounds: int = 1,
@@ -64,7 +68,8 @@ class DigitOnImageNet(Dataset):
         self.digits, self.images = sources.digits(digit_source), images(image_source)
         available = {part: self.images.count(part) for part in ("train", "test")}
         _check(
-            image_size, digits, rounds, (unique_digits, self.digits), probe_on == "pretrain" and probe_train is not None,
+            (image_size, digit_size), digits, rounds, (unique_digits, self.digits),
+            probe_on == "pretrain" and probe_train is not None,
             {"train": (train, available["train"]), "test": (test, available["test"]),
              "probe-train": (probe_train, available["train"])},
         )  # fmt: skip
@@ -74,7 +79,9 @@ class DigitOnImageNet(Dataset):
         self.settled = {"unique_digits": self.unique_digits}
         self.settled |= {name: None for name, wanted in (("train", train), ("test", test)) if wanted == available[name]}
         self.settled |= {"probe_train": None} if probe_train == (train or available["train"]) else {}
-        self.digit_side = round(sources.DIGIT_SIDE * image_size / LARGE_SIDE)
+        scaled = round(sources.DIGIT_SIDE * image_size / LARGE_SIDE)
+        self.digit_side = digit_size or scaled
+        self.settled |= {"digit_size": None} if self.digit_side == scaled else {}
         self.corners = [int(image_size * share) for share in PLACES]
         self.recipe = recipe_for(self.images)
         self.sources = {"images": self.images, "digits": self.digits}
@@ -112,10 +119,13 @@ class DigitOnImageNet(Dataset):
         return picture
 
 
-def _check(image_size, digits, rounds, unique, idle, counts) -> None:
+def _check(sides, digits, rounds, unique, idle, counts) -> None:
     faults = []
+    image_size, digit_size = sides
     if not 32 <= image_size <= 1024:
         faults.append(f"--image-size {image_size}: from 32 to 1024 pixels")
+    elif digit_size is not None and not 4 <= digit_size <= image_size // 4:
+        faults.append(f"--digit-size {digit_size}: from 4 to {image_size // 4} pixels (a quarter of the picture)")
     wanted, source = unique
     if wanted is not None and not 1 <= wanted <= source.count("train"):
         faults.append(f"--unique-digits {wanted}: {source.name} has 1 to {source.count('train')} train digits")

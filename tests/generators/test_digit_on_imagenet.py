@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from toy_data import naive_resize
 
-from generators import sources
+from generators import manifest, sources
 from generators.catalog import dataset
 from generators.dataset import UserError
 from generators.image_source import LARGE_SIDE, images, recipe_for
@@ -45,10 +45,10 @@ def folder(tmp_path):
     return f"folder:{tmp_path / 'my pictures'}"
 
 
-def naive(one, factors, blend):
+def naive(one, factors, blend, size=None):
     """Integer loops over the nine places, pixels and channels."""
     side, part = one.picture_shape[0], factors["part"]
-    size = round(28 * side / 224)
+    size = size or round(28 * side / 224)
     picture = one.images.picture(part, factors["picture"], side).astype(int).tolist()
     digit = sources.digits("optdigits").pictures[part][factors["source"]]
     digit = (digit if size == 28 else naive_resize(digit, size, size)).tolist()
@@ -76,6 +76,20 @@ def test_pixels_are_those_of_the_naive_composition(blend, side, folder):
                 assert np.array_equal(one.sample(split, index, 3).picture, sample.picture)  # the source keeps its own
 
 
+@pytest.mark.parametrize(("side", "size"), [(32, 4), (64, 16), (66, 16), (112, 28)])
+def test_digits_of_another_size_stand_at_the_same_places(side, size):
+    one = made(image_size=side, digit_size=size, train=3, test=2)
+    for split in one.splits:
+        sample = one.sample(split, 1, 3)
+        assert np.array_equal(sample.picture, naive(one, sample.factors, "max", size))
+
+
+def test_the_papers_digit_size_written_out_is_the_same_dataset():
+    plain = manifest.identity(made(image_size=64), 0)
+    assert "digit_size" not in plain["options"] and manifest.identity(made(image_size=64, digit_size=8), 0) == plain
+    assert manifest.identity(made(image_size=64, digit_size=16), 0)["options"]["digit_size"] == 16
+
+
 def test_places_and_size_at_224_and_64():
     large, small = made(image_size=224, train=1, test=1), made(image_size=64, train=1, test=1)
     assert (large.corners, large.digit_side) == ([33, 100, 168], 28)
@@ -95,7 +109,8 @@ def test_places_and_size_at_224_and_64():
 def test_digits_never_leave_the_picture(side):
     one = made(image_size=side)
     assert one.corners == [side * 15 // 100, side * 45 // 100, side * 75 // 100]
-    assert one.corners[2] + one.digit_side <= side and one.corners[0] + one.digit_side <= one.corners[1]
+    for digit in (one.digit_side, made(image_size=side, digit_size=side // 4).digit_side):
+        assert one.corners[2] + digit <= side and one.corners[0] + digit <= one.corners[1] <= one.corners[2] - digit
 
 
 @pytest.mark.parametrize("k", [1, 16, 1347, None])
@@ -185,6 +200,8 @@ def test_spread_by_hand(folder):
 
 FAULTS = [
     ({"image_size": 31}, ["--image-size 31: from 32 to 1024"]),
+    ({"image_size": 64, "digit_size": 17}, ["--digit-size 17: from 4 to 16 pixels"]),
+    ({"digit_size": 3, "rounds": 0}, ["--digit-size 3: from 4 to 8 pixels", "--rounds 0"]),
     ({"image_size": 1025}, ["--image-size 1025"]),
     ({"unique_digits": 0}, ["--unique-digits 0: optdigits has 1 to 1347"]),
     ({"unique_digits": 1348}, ["--unique-digits 1348"]),
