@@ -35,7 +35,7 @@ TINY = {
 TINY_DATA = {
     "randbit": {"train": 40, "test": 20},
     "multidigits": {"train": 40, "probe_train": 30, "probe_test": 20},
-    "digit-on-imagenet": {"train": 40, "test": 20, "image_size": 32, "digit_source": "optdigits"},
+    "digit-on-imagenet": {"train": 40, "test": 20, "image_size": 32, "digit_size": 8, "digit_source": "optdigits"},
 }
 
 
