@@ -106,7 +106,7 @@ def _read_records(folder: Path) -> tuple[dict[str, dict], list[str]]:
             found[path.stem] = record
         except UserError as error:
             faults.append(str(error).replace(f"{folder}/", ""))
-        except (ArithmeticError, ValueError, TypeError, KeyError) as error:  # numbers that no program wrote
+        except (ArithmeticError, ValueError, TypeError, KeyError, RecursionError) as error:  # numbers that no program wrote
             faults.append(f"{RECORDS}/{path.name}: not a valid record ({type(error).__name__})")
     return found, faults if found or faults else ["it has no record"]
 
@@ -182,7 +182,7 @@ def _rescore(report: Report, folder: Path, named: dict[str, dict], track: Track,
     for name, record in named.items():
         path = folder / PREDICTIONS / f"{name}.safetensors"
         strength = (record["spec"]["strength"] or {}).get("value")
-        if not path.is_file() or not any(strength == value for value in track.grid):
+        if not path.is_file() or not tracks.has(track, strength):
             continue  # said already
         try:
             identity, found = predictions.read(path)

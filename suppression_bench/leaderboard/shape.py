@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from generators import strict_json
 
 LONGEST = 500  # characters of any text in a record
+HIGHEST = 2**63 - 1  # of any whole number: beyond it not every later calculation is possible
 TEXT_OR_NONE = (str, type(None))
 SPEC_KEYS = {
     "suite": (dict, type(None)), "recipe": str, "data": dict, "method": dict, "loss": (dict, type(None)),
@@ -19,6 +20,7 @@ CODE_KEYS = {"version": str, "commit": TEXT_OR_NONE, "sources": str, "method": s
 ENVIRONMENT_KEYS = {
     "python": str, "torch": str, "numpy": str, "platform": str, "device": str, "cpu_capability": str, "threads": int,
 }  # fmt: skip
+COUNTS = ("steps", "resumes", "seconds", "images_per_second", "peak_memory_bytes")  # of `run`
 
 
 def faults(record: dict) -> list[str]:
@@ -39,6 +41,8 @@ def faults(record: dict) -> list[str]:
                 found += strict_json.faults(spec[kind], own, f"spec.{kind}")
         if spec["strength"] is not None:
             found += strict_json.faults(spec["strength"], STRENGTH_KEYS, "spec.strength")
+    if any(type(one) is int and abs(one) > HIGHEST for one in _leaves(record)):
+        found.append(f"holds a whole number beyond {HIGHEST}")
     if not found:
         found += _ranges(record)
     return found + text_faults(record)
@@ -46,7 +50,9 @@ def faults(record: dict) -> list[str]:
 
 def _ranges(record: dict) -> list[str]:
     spec = record["spec"]
-    found = [f"spec.{name} {value} is negative" for name, value in (("seed", spec["seed"]),) if value < 0]
+    counts = [("spec.seed", spec["seed"]), ("environment.threads", record["environment"]["threads"])]
+    counts += [(f"run.{name}", record["run"][name]) for name in COUNTS]
+    found = [f"{name} {value} is negative" for name, value in counts if value < 0]
     for probe in record["probes"]:
         if len(probe["splits"]) != 2 or not all(isinstance(split, str) for split in probe["splits"]):
             found.append(f"probe {probe['probe']} of {probe['feature']}: splits must name two splits")
@@ -62,7 +68,7 @@ def text_faults(value) -> list[str]:
     ["the text 'zero\\\\u200bwidth' holds the character U+200B, which cannot be seen"]
     """
     found = []
-    for text in dict.fromkeys(_texts(value)):
+    for text in dict.fromkeys(one for one in _leaves(value) if isinstance(one, str)):
         if len(text) > LONGEST:
             found.append(f"the text {text[:40]!a}... has {len(text)} characters, at most {LONGEST} are allowed")
         found += [f"the text {text[:40]!a} holds the character U+{ord(one):04X}, which cannot be seen" for one in
@@ -79,13 +85,15 @@ def hidden(text: str) -> list[str]:
     return [one for one in text if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")]
 
 
-def _texts(value) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield key
-            yield from _texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner)
+def _leaves(value) -> Iterator:
+    # All keys and values that hold no others, without recursion, which a deep value would end.
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            yield from one
+            left += reversed(one.values())
+        elif isinstance(one, list):
+            left += reversed(one)
+        else:
+            yield one

@@ -87,7 +87,10 @@ def read(path: Path) -> dict:
     if path.stat().st_size > LARGEST:
         raise UserError(f"{path}: over {LARGEST} bytes is no record")
     record = strict_json.loads(path.read_bytes(), str(path), floats=True)
-    check(record, str(path))
+    try:
+        check(record, str(path))
+    except (ArithmeticError, RecursionError) as error:  # a whole number beyond any float, a value too deep
+        raise UserError(f"{path}: not a valid record ({error}); delete the file and run the cell again") from None
     return record
 
 

@@ -15,7 +15,7 @@ from toy_track import METHOD, WISH, make_track, reseal, run_cells, use
 from generators import strict_json
 from suppression_bench import cli
 from suppression_bench.leaderboard import check as checking
-from suppression_bench.leaderboard import levels, pack, submission, tracks
+from suppression_bench.leaderboard import code, levels, pack, submission, tracks
 from suppression_bench.results import predictions
 
 CELL = "bits=2-seed=1"
@@ -396,6 +396,15 @@ def test_predictions_that_do_not_give_the_record_are_refused(copy, plant, words)
         ("def broken(:", "is no Python"),
         ("x = '\u202e'", "U+202E, which cannot be seen"),
         ("x = " + "(" * 5000, "is no Python"),
+        ("match torch:\n    case object(sys=found):\n        pass", "uses a class pattern"),
+        ("self = torch\nself.sys", "uses the attribute sys"),
+        ("self = torch\nself._C", "uses the attribute _C"),
+        ("(x for x in [1]).gi_frame.f_builtins", "uses the attribute f_builtins"),
+        ("import typing\ntyping.operator", "uses the attribute operator"),
+        ("from typing import get_type_hints", "imports get_type_hints from typing"),
+        ("torch.fx", "uses the attribute fx"),
+        ("import suppression_bench.method\nsuppression_bench.cli", "imports suppression_bench.method by its whole name"),
+        ("x = torch" + ".nn" * 700 + ".utils", "uses the attribute utils"),
     ],
 )
 def test_code_that_has_no_place_in_a_method_is_refused(copy, line, words):
@@ -404,6 +413,16 @@ def test_code_that_has_no_place_in_a_method_is_refused(copy, line, words):
     found = faults(copy)
     one(found, words)
     one(found, "method.py is missing or not the file that the form names")
+
+
+@pytest.mark.parametrize("encoding", ["utf-7", "unicode_escape", "latin-1", "nonsense"])
+def test_code_that_python_would_read_otherwise_is_refused(encoding):
+    # In UTF-7 the second line is `x = 1`, a new line, and `import os`.
+    text = f"# coding: {encoding}\nx = 1  # +AAo-import os\n"
+    assert code.faults(text, "method.py") == [
+        "method.py: names another encoding than utf-8, in which Python would read other code than stands there"
+    ]
+    assert code.faults(text.replace(encoding, "utf-8"), "method.py") == []
 
 
 def test_nothing_of_a_submission_is_executed(copy, tmp_path):
