@@ -115,7 +115,7 @@ def _refused(base: str, names: list[str]) -> list[str]:
 
 def _attribute_faults(node: ast.Attribute) -> list[str]:
     name, owner = node.attr, node.value
-    if name == "utils" and isinstance(owner, (ast.Name, ast.Attribute)) and ast.unparse(owner) in ("nn", "torch.nn"):
+    if name == "utils" and _is_nn(owner):
         return []
     if _is_dunder(name):
         return [f"uses the attribute {name}, which has no place in a method"]
@@ -126,6 +126,13 @@ def _attribute_faults(node: ast.Attribute) -> list[str]:
     if name in ATTRIBUTES or name in PRIVATE or (name.startswith("_") and name.strip("_") in ATTRIBUTES):
         return [f"uses the attribute {name}, which has no place in a method"]
     return []
+
+
+def _is_nn(owner: ast.AST) -> bool:
+    # nn or torch.nn
+    if isinstance(owner, ast.Attribute):
+        return owner.attr == "nn" and isinstance(owner.value, ast.Name) and owner.value.id == "torch"
+    return isinstance(owner, ast.Name) and owner.id == "nn"
 
 
 def _is_dunder(name: str) -> bool:

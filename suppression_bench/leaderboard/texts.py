@@ -44,6 +44,15 @@ def _text_faults(key: str, text: str, most: int) -> list[str]:
     return found + [f"{key}: {fault}" for fault in shape.text_faults(text)]
 
 
+def visible(sentence: str) -> str:
+    """A sentence that may quote foreign text, for a terminal: what is not printable stands as its escape, a line's end too.
+
+    >>> print(visible("a \\x1b[31m\\nb, Café"))
+    a \\x1b[31m\\nb, Café
+    """
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in sentence)
+
+
 def is_slug(text: str) -> bool:
     """Whether a text may be an entry's folder.
 

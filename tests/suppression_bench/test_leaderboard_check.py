@@ -403,7 +403,10 @@ def test_predictions_that_do_not_give_the_record_are_refused(copy, plant, words)
         ("import typing\ntyping.operator", "uses the attribute operator"),
         ("from typing import get_type_hints", "imports get_type_hints from typing"),
         ("torch.fx", "uses the attribute fx"),
-        ("import suppression_bench.method\nsuppression_bench.cli", "imports suppression_bench.method by its whole name"),
+        (
+            "import suppression_bench.method\nsuppression_bench.cli",
+            "imports suppression_bench.method by its whole name",
+        ),
         ("x = torch" + ".nn" * 700 + ".utils", "uses the attribute utils"),
     ],
 )
@@ -604,6 +607,48 @@ def paths(value, above=()):
     if isinstance(value, (dict, list)):
         for key in value if isinstance(value, dict) else range(min(len(value), 2)):
             yield from paths(value[key], (*above, key))
+
+
+def number(path, value):
+    """A record's number set to another one."""
+    *above, last = path.split(".")
+
+    def change(part):
+        for key in above:
+            part = part[int(key) if isinstance(part, list) else key]
+        part[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "part, path, value, words",
+    [
+        ("run", "seconds", 10**400, "holds a whole number beyond 9223372036854775807"),
+        ("run", "loss", -(10**400), "holds a whole number beyond 9223372036854775807"),
+        ("probes", "0.absent", [[10**400]], "holds a whole number beyond 9223372036854775807"),
+        ("run", "seconds", -5, "run.seconds -5 is negative"),
+        ("run", "resumes", -1, "run.resumes -1 is negative"),
+        ("environment", "threads", -1, "environment.threads -1 is negative"),
+        ("probes", "0.chance", 10**400, "not a valid record"),
+        ("spec", "strength.value", 2.0, "its record is of bits=2.0-seed=1"),
+    ],
+)
+def test_numbers_that_no_run_gives_are_refused(copy, part, path, value, words):
+    edit(copy, **{part: number(path, value)})
+    one(faults(copy), words)
+
+
+def test_a_fault_shows_foreign_text_as_what_it_is(copy):
+    kept = copy / "predictions" / f"{CELL}.safetensors"
+    identity, rows = predictions.read(kept)
+    rows["lbfgs", "\x1b[31m\n::error::", "\u202e"] = rows["lbfgs", "encoder", "digit"]
+    predictions.write(copy / "predictions", identity, rows)
+    (copy / "predictions" / predictions.NAME).rename(kept)
+    reseal(copy)
+    found = faults(copy)
+    one(found, "lbfgs \\x1b[31m\\n::error:: \\u202e: predictions of a probe that the record does not have")
+    assert all(fault.isprintable() for fault in found)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
