@@ -1,5 +1,6 @@
 """A foreign record's inner shape: the keys and types that this program writes, so that later code may rely on them."""
 
+import re
 import unicodedata
 from collections.abc import Iterator
 
@@ -8,6 +9,11 @@ from generators import strict_json
 LONGEST = 500  # characters of any text in a record
 HIGHEST = 2**63 - 1  # of any whole number: beyond it not every later calculation is possible
 TEXT_OR_NONE = (str, type(None))
+# Letters, marks and blanks that are drawn as nothing, or as a blank that is no blank: fillers, selectors, wide blanks.
+BLANKS = re.compile(
+    "[\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200a\u202f\u205f\u2800\u3000\u3164"
+    "\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 SPEC_KEYS = {
     "suite": (dict, type(None)), "recipe": str, "data": dict, "method": dict, "loss": (dict, type(None)),
     "encoder": dict, "augmentation": dict, "train": dict, "probe": dict, "probe_version": int,
@@ -79,10 +85,11 @@ def text_faults(value) -> list[str]:
 def hidden(text: str) -> list[str]:
     """The characters of a text that cannot be seen, or that change how others are shown (controls, formats, unassigned).
 
-    >>> hidden("Café 2\\u202e")
-    ['\\u202e']
+    >>> hidden("Café 2\\u202e"), hidden("Café\\u3164")  # the second a Korean filler, by its category a letter
+    (['\\u202e'], ['\\u3164'])
     """
-    return [one for one in text if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")]
+    kinds = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+    return [one for one in text if unicodedata.category(one) in kinds or BLANKS.match(one)]
 
 
 def _leaves(value) -> Iterator:

@@ -102,10 +102,11 @@ def skeleton(name: str) -> str:
 
 
 def _mixed(name: str) -> list[str]:
+    # Cherokee, Lisu and others have letters that look Latin too; NFKC, as a raised 2 or a full-width A is no other alphabet.
     found = []
-    for word in re.findall(r"[^\W\d_]+", name):
-        scripts = {unicodedata.name(one, "").partition(" ")[0] for one in word} & {"LATIN", "CYRILLIC", "GREEK"}
-        found += [word] if len(scripts) > 1 else []
+    for word in re.findall(r"[^\W\d_]+", unicodedata.normalize("NFKC", name)):
+        scripts = {unicodedata.name(one, "").partition(" ")[0] for one in word if one.isalpha()}
+        found += [word] if len(scripts) > 1 and scripts & {"LATIN", "CYRILLIC", "GREEK"} else []
     return found
 
 

@@ -161,6 +161,13 @@ def test_a_form_that_is_no_strict_json_is_refused(copy, text, words):
         ({"name": " padded"}, "blanks at its ends"),
         ({"name": "cafe\u0301"}, "Unicode's form NFC"),
         ({"name": "SimСLR"}, "mixes alphabets"),
+        ({"name": "\u13f4YOL"}, "mixes alphabets"),  # a Cherokee B
+        ({"name": "\ua4d0YOL"}, "mixes alphabets"),  # a Lisu B
+        ({"name": "BYOL\u3164"}, "U+3164, which cannot be seen"),
+        ({"name": "BYOL\u2800"}, "U+2800, which cannot be seen"),
+        ({"name": "BY\u034fOL"}, "U+034F, which cannot be seen"),
+        ({"name": "BYOL\ufe0f"}, "U+FE0F, which cannot be seen"),
+        ({"name": "BYOL\u3000Net"}, "U+3000, which cannot be seen"),
         ({"name": "!!"}, "has no letter or digit"),
         ({"contact": "c" * 201}, "contact has 201 characters"),
         ({"url": "http://example.org"}, "must begin with https://"),
@@ -184,6 +191,20 @@ def test_a_form_that_is_no_strict_json_is_refused(copy, text, words):
 def test_texts_that_are_not_in_order_are_refused(copy, changes, words):
     form(copy, **changes)
     one(faults(copy), words)
+
+
+@pytest.mark.parametrize("name", ["L² Net", "β-VAE", "Café", "手法", "Метод", "ViT-Ｂ/16"])
+def test_names_of_any_one_alphabet_are_in_order(copy, name):
+    form(copy, name=name)
+    assert faults(copy) == []
+
+
+def test_folders_that_are_not_there_are_no_pass(copy, capsys):
+    nowhere = str(copy / "nowhere")
+    assert cli.main(["leaderboard", "check", "--root", nowhere]) == 2
+    assert cli.main(["leaderboard", "check", "--root", str(copy.parent), "--accepted", nowhere]) == 2
+    found = capsys.readouterr().err
+    assert f"--root {nowhere}: no such folder" in found and f"--accepted {nowhere}: no such folder" in found
 
 
 def test_markup_is_text_and_no_fault(copy):
