@@ -12,7 +12,8 @@ from generators.dataset import UserError
 COMMANDS = "suppression_bench.commands"
 # What the machine, not the input, has to answer for.
 MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO}
-PLACE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}  # a file cannot stand where it was asked for
+# A file cannot stand where it was asked for.
+PLACE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -57,9 +58,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _named(place: str, arguments: list[str]) -> bool:
-    # As --out PLACE, --out=PLACE or ./PLACE; or left to its default, in the folder where we are.
-    parts = (part for argument in arguments for part in (argument, argument.partition("=")[2]) if part)
-    return os.sep not in place or os.path.normpath(place) in map(os.path.normpath, parts)
+    # As --out PLACE, --out=PLACE or ./PLACE, or above it; or left to its default, in the folder where we are. A file is
+    # written under a name of its own first.
+    parts = [part for argument in arguments for part in (argument, argument.partition("=")[2]) if part]
+    own = os.path.normpath(place.removesuffix(f".{os.getpid()}.tmp"))
+    above = (os.path.normpath(part) for part in parts)
+    return os.sep not in place or any(one == own or one.startswith(own + os.sep) for one in above)
 
 
 def _interrupt(number, frame):
