@@ -84,8 +84,8 @@ def read(path: Path) -> dict:
     Raises:
         UserError: too large, no strict JSON, unknown or missing keys, or numbers that contradict each other.
     """
-    if path.is_dir():
-        raise UserError(f"{path}: a folder is no record; delete it and run the cell again")
+    if path.exists() and not path.is_file():  # a folder, or a pipe, which would be waited for
+        raise UserError(f"{path}: no plain file; delete it and run the cell again")
     if path.stat().st_size > LARGEST:
         raise UserError(f"{path}: over {LARGEST} bytes is no record")
     record = strict_json.loads(path.read_bytes(), str(path), floats=True)
