@@ -8,6 +8,7 @@ from generators import strict_json
 
 LONGEST = 500  # characters of any text in a record
 HIGHEST = 2**63 - 1  # of any whole number: beyond it not every later calculation is possible
+DEEPEST = 20  # objects and lists inside each other; our own records have five
 TEXT_OR_NONE = (str, type(None))
 # Letters, marks and blanks that are drawn as nothing, or as a blank that is no blank: fillers, selectors, wide blanks.
 BLANKS = re.compile(
@@ -49,6 +50,8 @@ def faults(record: dict) -> list[str]:
             found += strict_json.faults(spec["strength"], STRENGTH_KEYS, "spec.strength")
     if any(type(one) is int and abs(one) > HIGHEST for one in _leaves(record)):
         found.append(f"holds a whole number beyond {HIGHEST}")
+    if _is_deep(record):
+        found.append(f"holds objects or lists nested more than {DEEPEST} deep")
     if not found:
         found += _ranges(record)
     return found + text_faults(record)
@@ -90,6 +93,14 @@ def hidden(text: str) -> list[str]:
     """
     kinds = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
     return [one for one in text if unicodedata.category(one) in kinds or BLANKS.match(one)]
+
+
+def _is_deep(value) -> bool:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [inner for one in level if isinstance(one, (dict, list))
+                 for inner in (one.values() if isinstance(one, dict) else one)]  # fmt: skip
+    return bool(level)
 
 
 def _leaves(value) -> Iterator:

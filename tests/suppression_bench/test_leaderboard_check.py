@@ -660,6 +660,16 @@ def test_numbers_that_no_run_gives_are_refused(copy, part, path, value, words):
     one(faults(copy), words)
 
 
+@pytest.mark.parametrize("depth", [30, 400, 900])
+def test_settings_nested_deep_in_all_cells_are_refused(copy, depth):
+    value = 1
+    for _ in range(depth):
+        value = [value]
+    for path in sorted((copy / "records").iterdir()):
+        edit(copy, path.stem, spec=lambda spec: spec["method"]["options"].update(width=value))
+    one(faults(copy), "nested more than 20 deep")
+
+
 def test_a_fault_shows_foreign_text_as_what_it_is(copy):
     kept = copy / "predictions" / f"{CELL}.safetensors"
     identity, rows = predictions.read(kept)
