@@ -12,7 +12,9 @@ from generators.dataset import UserError
 COMMANDS = "suppression_bench.commands"
 # What the machine, not the input, has to answer for.
 MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO}
-PLACE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}  # a file cannot stand where it was asked for
+# A file cannot stand where it was asked for.
+PLACE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
+LOST = {errno.ENOENT, errno.EEXIST}  # of a file below what was asked for these are faults of this program
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as error:
-        if error.errno in PLACE and _named(str(error.filename), arguments):
+        if error.errno in PLACE and _named(str(error.filename), arguments, error.errno not in LOST):
             print(f"bench: error: {error.filename}: {error.strerror}; name another place", file=sys.stderr)
             return 4
         if error.errno not in MACHINE:
@@ -56,10 +58,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
 
 
-def _named(place: str, arguments: list[str]) -> bool:
-    # As --out PLACE, --out=PLACE or ./PLACE; or left to its default, in the folder where we are.
-    parts = (part for argument in arguments for part in (argument, argument.partition("=")[2]) if part)
-    return os.sep not in place or os.path.normpath(place) in map(os.path.normpath, parts)
+def _named(place: str, arguments: list[str], below: bool) -> bool:
+    # As --out PLACE, --out=PLACE or ./PLACE, or above it (or below); or left to its default, in the folder where we are. A
+    # file is written under a name of its own first.
+    parts = [part for argument in arguments for part in (argument, argument.partition("=")[2]) if part]
+    own = os.path.normpath(place.removesuffix(f".{os.getpid()}.tmp"))
+    return os.sep not in place or any(
+        own == one or one.startswith(own + os.sep) or (below and own.startswith(one + os.sep))
+        for one in map(os.path.normpath, parts)
+    )
 
 
 def _interrupt(number, frame):

@@ -48,6 +48,9 @@ def run(arguments: list[str]) -> int:
     from suppression_bench.leaderboard.check import check
 
     root = Path(flags.root)
+    for name in ("root", "accepted"):
+        if getattr(flags, name) is not None and not Path(getattr(flags, name)).is_dir():
+            raise UserError(f"bench leaderboard check: --{name} {getattr(flags, name)}: no such folder")
     sources = {name: getattr(flags, name) for name in SOURCES if getattr(flags, name)}
     folders, faults = [_folder(root, name) for name in flags.submissions], []
     if flags.changed is not None or flags.changed_list is not None:
@@ -55,9 +58,7 @@ def run(arguments: list[str]) -> int:
         slug, faults = changed.judge(files)
         folders += [root / slug] if slug and root / slug not in folders else []
     elif not folders:
-        folders = (
-            sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != ".") if root.is_dir() else []
-        )
+        folders = sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != ".")
     for folder in folders:
         report = check(folder, Path(flags.accepted or root), sources)
         for note in report.notes:

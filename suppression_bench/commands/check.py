@@ -242,10 +242,11 @@ def _hand_out(flags, text: str, summary: str, lines: list, faults: list[str]) ->
     from suppression_bench import check_report
 
     print(text)
+    # In UTF-8 whatever the machine's own is, as the XML says; a name may hold half a character, as JSON can.
     if flags.junit:
-        Path(flags.junit).write_text(check_report.junit(lines))
+        Path(flags.junit).write_text(check_report.junit(lines), encoding="utf-8")
     if flags.summary:
-        with open(flags.summary, "a") as file:
+        with open(flags.summary, "a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(summary)
     if faults:
         raise UserError("\n".join(faults))

@@ -46,7 +46,7 @@ def faults(named: dict[str, dict], track: Track) -> list[str]:
 def _probe_faults(record: dict, track: Track) -> list[str]:
     spec = record["spec"]
     strength = (spec["strength"] or {}).get("value")
-    if not any(strength == value for value in track.grid) or record["run"]["status"] != "ok":
+    if not tracks.has(track, strength) or record["run"]["status"] != "ok":
         return []  # said elsewhere
     kinds, layers = (_listed(spec["probe"].get(key)) for key in ("kinds", "layers"))
     trained = [kind for kind in kinds if kind != "online"]

@@ -53,7 +53,10 @@ def check(folder: Path, accepted: Path, sources: dict[str, str] | None = None) -
         sources: option -> source of the data with its place, as "mnist:DIR".
     """
     report = _check(Path(folder), Path(accepted), sources)
-    shown = [fault if len(fault) <= LONGEST else f"{fault[:LONGEST]}..." for fault in dict.fromkeys(report.faults)]
+    report.notes = list(map(texts.visible, report.notes))
+    report.reason = texts.visible(report.reason)
+    found = map(texts.visible, report.faults)
+    shown = [fault if len(fault) <= LONGEST else f"{fault[:LONGEST]}..." for fault in dict.fromkeys(found)]
     report.faults = shown[:MOST] + ([f"and {len(shown) - MOST} more faults"] if len(shown) > MOST else [])
     return report
 
@@ -106,7 +109,13 @@ def _read_records(folder: Path) -> tuple[dict[str, dict], list[str]]:
             found[path.stem] = record
         except UserError as error:
             faults.append(str(error).replace(f"{folder}/", ""))
-        except (ArithmeticError, ValueError, TypeError, KeyError) as error:  # numbers that no program wrote
+        except (
+            ArithmeticError,
+            ValueError,
+            TypeError,
+            KeyError,
+            RecursionError,
+        ) as error:  # numbers that no program wrote
             faults.append(f"{RECORDS}/{path.name}: not a valid record ({type(error).__name__})")
     return found, faults if found or faults else ["it has no record"]
 
@@ -182,7 +191,7 @@ def _rescore(report: Report, folder: Path, named: dict[str, dict], track: Track,
     for name, record in named.items():
         path = folder / PREDICTIONS / f"{name}.safetensors"
         strength = (record["spec"]["strength"] or {}).get("value")
-        if not path.is_file() or not any(strength == value for value in track.grid):
+        if not path.is_file() or not tracks.has(track, strength):
             continue  # said already
         try:
             identity, found = predictions.read(path)

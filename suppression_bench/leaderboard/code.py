@@ -1,6 +1,8 @@
 """A submitted method's or loss's file, parsed and never run: what it imports, and what it must not touch."""
 
 import ast
+import io
+import tokenize
 
 from suppression_bench.leaderboard.shape import hidden
 
@@ -27,7 +29,14 @@ ATTRIBUTES = {
     "distributed", "utils", "storage", "library", "compiler", "compile", "export", "onnx", "ctypeslib", "lib", "core",
     "testing", "f2py", "distutils", "ctypes", "os", "sys", "subprocess", "builtins", "importlib", "io", "pathlib",
     "shutil", "socket", "inspect", "format_map", "warnings", "types", "gc", "signal", "threading", "tempfile",
+    "pickle", "marshal", "copyreg", "codecs", "runpy", "platform", "contextlib", "functools", "weakref", "asyncio", "logging",
+    "system", "popen", "Popen", "import_module", "urlopen", "profiler", "monitor", "export_chrome_trace",
+    # Frames, which lead to the builtins, and texts that are evaluated or name an attribute.
+    "gi_frame", "gi_code", "gi_yieldfrom", "cr_frame", "cr_code", "cr_await", "ag_frame", "ag_code", "ag_await", "tb_frame",
+    "tb_next", "f_back", "f_builtins", "f_globals", "f_locals", "f_code", "operator", "attrgetter", "methodcaller",
+    "get_type_hints", "ForwardRef", "fx",
 }  # fmt: skip
+PRIVATE = {"_C", "_dynamo", "_inductor", "_jit_internal", "_weakref"}  # modules that `self` could stand for
 UTILS = ("nn",)  # torch.nn.utils clips norms; torch.utils compiles and loads
 KEPT = {"__init__", "__name__"}  # of the dunder names
 
@@ -43,6 +52,8 @@ def faults(text: str, what: str) -> list[str]:
     """
     if unseen := [one for one in hidden(text) if one not in "\n\t"]:
         return [f"{what}: holds the character U+{ord(unseen[0]):04X}, which cannot be seen"]
+    if not _is_utf8(text):
+        return [f"{what}: names another encoding than utf-8, in which Python would read other code than stands there"]
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -53,10 +64,22 @@ def faults(text: str, what: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _is_utf8(text: str) -> bool:
+    # Python reads a file by the encoding that its first lines name (PEP 263), ast.parse reads a text as it stands.
+    try:
+        return tokenize.detect_encoding(io.BytesIO(text.encode()).readline)[0] == "utf-8"
+    except SyntaxError:
+        return False
+
+
 def _node_faults(node: ast.AST) -> list[str]:
     allowed = "copy, math, typing, numpy, torch and the contracts of suppression_bench are allowed"
     if isinstance(node, ast.Import):
-        return [f"imports {alias.name}; {allowed}" for alias in node.names if not _importable(alias.name)]
+        found = [f"imports {alias.name}; {allowed}" for alias in node.names if not _importable(alias.name)]
+        own = [alias.name for alias in node.names if alias.name.startswith("suppression_bench.") and not alias.asname]
+        return found + [
+            f"imports {one} by its whole name, which gives all of the package; import from it" for one in own
+        ]
     if isinstance(node, ast.ImportFrom):
         base = node.module or ""
         if node.level:
@@ -66,6 +89,8 @@ def _node_faults(node: ast.AST) -> list[str]:
         return [f"uses {node.id}, which has no place in a method"]
     if isinstance(node, ast.Attribute):
         return _attribute_faults(node)
+    if isinstance(node, ast.MatchClass):
+        return ["uses a class pattern, which reads attributes; it has no place in a method"]
     return []
 
 
@@ -90,16 +115,24 @@ def _refused(base: str, names: list[str]) -> list[str]:
 
 def _attribute_faults(node: ast.Attribute) -> list[str]:
     name, owner = node.attr, node.value
-    if name == "utils" and isinstance(owner, (ast.Name, ast.Attribute)) and ast.unparse(owner) in ("nn", "torch.nn"):
+    if name == "utils" and _is_nn(owner):
         return []
     if _is_dunder(name):
         return [f"uses the attribute {name}, which has no place in a method"]
     own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
-    if name in ATTRIBUTES and not own:
-        return [f"uses the attribute {name}, which has no place in a method"]
     if name.startswith("_") and not name.startswith("__") and not own:
         return [f"uses the private attribute {name} of something else than self"]
+    # Of `self` too: any function or assignment can give that name to a module.
+    if name in ATTRIBUTES or name in PRIVATE or (name.startswith("_") and name.strip("_") in ATTRIBUTES):
+        return [f"uses the attribute {name}, which has no place in a method"]
     return []
+
+
+def _is_nn(owner: ast.AST) -> bool:
+    # nn or torch.nn
+    if isinstance(owner, ast.Attribute):
+        return owner.attr == "nn" and isinstance(owner.value, ast.Name) and owner.value.id == "torch"
+    return isinstance(owner, ast.Name) and owner.id == "nn"
 
 
 def _is_dunder(name: str) -> bool:

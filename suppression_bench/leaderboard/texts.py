@@ -44,6 +44,15 @@ def _text_faults(key: str, text: str, most: int) -> list[str]:
     return found + [f"{key}: {fault}" for fault in shape.text_faults(text)]
 
 
+def visible(sentence: str) -> str:
+    """A sentence that may quote foreign text, for a terminal: what is not printable stands as its escape, a line's end too.
+
+    >>> print(visible("a \\x1b[31m\\nb, Café"))
+    a \\x1b[31m\\nb, Café
+    """
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in sentence)
+
+
 def is_slug(text: str) -> bool:
     """Whether a text may be an entry's folder.
 
@@ -93,10 +102,11 @@ def skeleton(name: str) -> str:
 
 
 def _mixed(name: str) -> list[str]:
+    # Cherokee, Lisu and others have letters that look Latin too; NFKC, as a raised 2 or a full-width A is no other alphabet.
     found = []
-    for word in re.findall(r"[^\W\d_]+", name):
-        scripts = {unicodedata.name(one, "").partition(" ")[0] for one in word} & {"LATIN", "CYRILLIC", "GREEK"}
-        found += [word] if len(scripts) > 1 else []
+    for word in re.findall(r"[^\W\d_]+", unicodedata.normalize("NFKC", name)):
+        scripts = {unicodedata.name(one, "").partition(" ")[0] for one in word if one.isalpha()}
+        found += [word] if len(scripts) > 1 and scripts & {"LATIN", "CYRILLIC", "GREEK"} else []
     return found
 
 

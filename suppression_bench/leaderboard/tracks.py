@@ -131,7 +131,7 @@ def faults(track: Track, spec: dict) -> list[str]:
     own = given.pop(f"data.{track.strength}", None)
     if strength != {"key": track.strength, "value": own}:
         found.append(f"its strength {strength} is not the setting {track.strength}, which is {own!r}")
-    if not any(_same(own, value) for value in track.grid):
+    if not has(track, own):
         found.append(f"{track.strength} {own!r} is not in the track's grid {track.grid}")
     for name, value in track.locked.items():
         if name not in given:
@@ -149,6 +149,15 @@ def faults(track: Track, spec: dict) -> list[str]:
     if wanted and spec["data"]["digest"] != wanted:
         found.append(f"its data {spec['data']['digest'][:12]} are not the track's, {wanted[:12]}")
     return sorted(found)
+
+
+def has(track: Track, strength) -> bool:
+    """Whether a strength is one of a track's grid, as it is written there.
+
+    >>> has(read("quick"), 4), has(read("quick"), 4.0), has(read("quick"), 5)
+    (True, False, False)
+    """
+    return any(_same(strength, value) for value in track.grid)
 
 
 def _same(one, other) -> bool:

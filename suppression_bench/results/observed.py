@@ -88,6 +88,9 @@ def observe(found: Iterable[dict]) -> Observed:
         if record["run"]["status"] != "ok":
             made.faults.append(f"{title(record['spec'])}: {record['run']['status']} ({record['run']['error']})")
             continue
+        if not isinstance(record["spec"]["data"].get("digest"), str):
+            made.faults.append(f"{title(record['spec'])}: its record does not say which data it saw (spec.data.digest)")
+            continue
         if not record["probes"]:
             made.faults.append(f"{title(record['spec'])}: no probe in its record")
         _note(made, record)

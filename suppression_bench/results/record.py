@@ -84,10 +84,15 @@ def read(path: Path) -> dict:
     Raises:
         UserError: too large, no strict JSON, unknown or missing keys, or numbers that contradict each other.
     """
+    if path.exists() and not path.is_file():  # a folder, or a pipe, which would be waited for
+        raise UserError(f"{path}: no plain file; delete it and run the cell again")
     if path.stat().st_size > LARGEST:
         raise UserError(f"{path}: over {LARGEST} bytes is no record")
     record = strict_json.loads(path.read_bytes(), str(path), floats=True)
-    check(record, str(path))
+    try:
+        check(record, str(path))
+    except (ArithmeticError, RecursionError) as error:  # a whole number beyond any float, a value too deep
+        raise UserError(f"{path}: not a valid record ({error}); delete the file and run the cell again") from None
     return record
 
 

@@ -103,6 +103,30 @@ def test_bad_data_is_never_a_pass(base, tmp_path, capsys):
     assert "other data, digest eeeeeeeeeeee where the baseline has dddddddddddd" in faults(capsys)
 
 
+def test_a_record_without_its_datas_digest_is_bad_data(base, tmp_path, capsys):
+    new = fresh(tmp_path / "new", data={"dataset": "randbit", "seed": 0})
+    assert bench(new, "--baseline", base) == 2
+    assert "simclr bits=4 seed=10: its record does not say which data it saw" in faults(capsys)
+
+
+def test_a_name_that_is_no_text_stands_in_every_report(base, tmp_path):
+    junit, summary = tmp_path / "out.xml", tmp_path / "summary.md"
+    new = runs(fresh(tmp_path / "new"), [10], method="a\ud800<|>\x00")
+    assert bench(new, "--baseline", base, "--junit", junit, "--summary", summary) == 2
+    [message] = [error.get("message") for error in ElementTree.parse(junit).getroot().iter("error")]
+    assert message.startswith("a?<|>? bits=4, digit by lbfgs: extra")
+    assert "a\\ud800<|>" in summary.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("flag", ["--junit", "--summary", "--out"])
+def test_a_place_that_cannot_be_written_ends_with_4(base, tmp_path, capsys, flag):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / ("x" * 300), tmp_path / "file" / "x.json", tmp_path / "old"):
+        chosen = ["--record"] if flag == "--out" else ["--baseline", base]
+        assert bench(tmp_path / "old", *chosen, flag, place) == 4, place
+        assert "name another place" in faults(capsys)
+
+
 def test_what_cannot_be_asked(base, tmp_path, capsys):
     new = fresh(tmp_path / "new")
     for arguments, word in [

@@ -15,7 +15,7 @@ from toy_track import METHOD, WISH, make_track, reseal, run_cells, use
 from generators import strict_json
 from suppression_bench import cli
 from suppression_bench.leaderboard import check as checking
-from suppression_bench.leaderboard import levels, pack, submission, tracks
+from suppression_bench.leaderboard import code, levels, pack, submission, tracks
 from suppression_bench.results import predictions
 
 CELL = "bits=2-seed=1"
@@ -161,6 +161,13 @@ def test_a_form_that_is_no_strict_json_is_refused(copy, text, words):
         ({"name": " padded"}, "blanks at its ends"),
         ({"name": "cafe\u0301"}, "Unicode's form NFC"),
         ({"name": "SimСLR"}, "mixes alphabets"),
+        ({"name": "\u13f4YOL"}, "mixes alphabets"),  # a Cherokee B
+        ({"name": "\ua4d0YOL"}, "mixes alphabets"),  # a Lisu B
+        ({"name": "BYOL\u3164"}, "U+3164, which cannot be seen"),
+        ({"name": "BYOL\u2800"}, "U+2800, which cannot be seen"),
+        ({"name": "BY\u034fOL"}, "U+034F, which cannot be seen"),
+        ({"name": "BYOL\ufe0f"}, "U+FE0F, which cannot be seen"),
+        ({"name": "BYOL\u3000Net"}, "U+3000, which cannot be seen"),
         ({"name": "!!"}, "has no letter or digit"),
         ({"contact": "c" * 201}, "contact has 201 characters"),
         ({"url": "http://example.org"}, "must begin with https://"),
@@ -184,6 +191,20 @@ def test_a_form_that_is_no_strict_json_is_refused(copy, text, words):
 def test_texts_that_are_not_in_order_are_refused(copy, changes, words):
     form(copy, **changes)
     one(faults(copy), words)
+
+
+@pytest.mark.parametrize("name", ["L² Net", "β-VAE", "Café", "手法", "Метод", "ViT-Ｂ/16"])
+def test_names_of_any_one_alphabet_are_in_order(copy, name):
+    form(copy, name=name)
+    assert faults(copy) == []
+
+
+def test_folders_that_are_not_there_are_no_pass(copy, capsys):
+    nowhere = str(copy / "nowhere")
+    assert cli.main(["leaderboard", "check", "--root", nowhere]) == 2
+    assert cli.main(["leaderboard", "check", "--root", str(copy.parent), "--accepted", nowhere]) == 2
+    found = capsys.readouterr().err
+    assert f"--root {nowhere}: no such folder" in found and f"--accepted {nowhere}: no such folder" in found
 
 
 def test_markup_is_text_and_no_fault(copy):
@@ -396,6 +417,18 @@ def test_predictions_that_do_not_give_the_record_are_refused(copy, plant, words)
         ("def broken(:", "is no Python"),
         ("x = '\u202e'", "U+202E, which cannot be seen"),
         ("x = " + "(" * 5000, "is no Python"),
+        ("match torch:\n    case object(sys=found):\n        pass", "uses a class pattern"),
+        ("self = torch\nself.sys", "uses the attribute sys"),
+        ("self = torch\nself._C", "uses the attribute _C"),
+        ("(x for x in [1]).gi_frame.f_builtins", "uses the attribute f_builtins"),
+        ("import typing\ntyping.operator", "uses the attribute operator"),
+        ("from typing import get_type_hints", "imports get_type_hints from typing"),
+        ("torch.fx", "uses the attribute fx"),
+        (
+            "import suppression_bench.method\nsuppression_bench.cli",
+            "imports suppression_bench.method by its whole name",
+        ),
+        ("x = torch" + ".nn" * 700 + ".utils", "uses the attribute utils"),
     ],
 )
 def test_code_that_has_no_place_in_a_method_is_refused(copy, line, words):
@@ -404,6 +437,16 @@ def test_code_that_has_no_place_in_a_method_is_refused(copy, line, words):
     found = faults(copy)
     one(found, words)
     one(found, "method.py is missing or not the file that the form names")
+
+
+@pytest.mark.parametrize("encoding", ["utf-7", "unicode_escape", "latin-1", "nonsense"])
+def test_code_that_python_would_read_otherwise_is_refused(encoding):
+    # In UTF-7 the second line is `x = 1`, a new line, and `import os`.
+    text = f"# coding: {encoding}\nx = 1  # +AAo-import os\n"
+    assert code.faults(text, "method.py") == [
+        "method.py: names another encoding than utf-8, in which Python would read other code than stands there"
+    ]
+    assert code.faults(text.replace(encoding, "utf-8"), "method.py") == []
 
 
 def test_nothing_of_a_submission_is_executed(copy, tmp_path):
@@ -585,6 +628,58 @@ def paths(value, above=()):
     if isinstance(value, (dict, list)):
         for key in value if isinstance(value, dict) else range(min(len(value), 2)):
             yield from paths(value[key], (*above, key))
+
+
+def number(path, value):
+    """A record's number set to another one."""
+    *above, last = path.split(".")
+
+    def change(part):
+        for key in above:
+            part = part[int(key) if isinstance(part, list) else key]
+        part[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "part, path, value, words",
+    [
+        ("run", "seconds", 10**400, "holds a whole number beyond 9223372036854775807"),
+        ("run", "loss", -(10**400), "holds a whole number beyond 9223372036854775807"),
+        ("probes", "0.absent", [[10**400]], "holds a whole number beyond 9223372036854775807"),
+        ("run", "seconds", -5, "run.seconds -5 is negative"),
+        ("run", "resumes", -1, "run.resumes -1 is negative"),
+        ("environment", "threads", -1, "environment.threads -1 is negative"),
+        ("probes", "0.chance", 10**400, "not a valid record"),
+        ("spec", "strength.value", 2.0, "its record is of bits=2.0-seed=1"),
+    ],
+)
+def test_numbers_that_no_run_gives_are_refused(copy, part, path, value, words):
+    edit(copy, **{part: number(path, value)})
+    one(faults(copy), words)
+
+
+@pytest.mark.parametrize("depth", [30, 400, 900])
+def test_settings_nested_deep_in_all_cells_are_refused(copy, depth):
+    value = 1
+    for _ in range(depth):
+        value = [value]
+    for path in sorted((copy / "records").iterdir()):
+        edit(copy, path.stem, spec=lambda spec: spec["method"]["options"].update(width=value))
+    one(faults(copy), "nested more than 20 deep")
+
+
+def test_a_fault_shows_foreign_text_as_what_it_is(copy):
+    kept = copy / "predictions" / f"{CELL}.safetensors"
+    identity, rows = predictions.read(kept)
+    rows["lbfgs", "\x1b[31m\n::error::", "\u202e"] = rows["lbfgs", "encoder", "digit"]
+    predictions.write(copy / "predictions", identity, rows)
+    (copy / "predictions" / predictions.NAME).rename(kept)
+    reseal(copy)
+    found = faults(copy)
+    one(found, "lbfgs \\x1b[31m\\n::error:: \\u202e: predictions of a probe that the record does not have")
+    assert all(fault.isprintable() for fault in found)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

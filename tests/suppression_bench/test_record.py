@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 
 import pytest
 from small_cells import make_record, probe_entry
@@ -93,10 +94,12 @@ def test_wrong_types_are_refused(good, tmp_path, place, value):
         ("n", 99), ("majority", 0.5), ("chance", 0.2), ("train_correct", 101), ("train_correct", -1), ("train_n", 10),
         ("confusion", []), ("confusion", [[100]]), ("confusion", [[80, 20], [0]]), ("confusion", [[80.0, 20.0], [0, 0]]),
         ("confusion", [[-1, 101], [0, 0]]), ("confusion", [[True, 99], [0, 0]]),
+        pytest.param("chance", 10**400, id="beyond any float"), pytest.param("majority", 10**400, id="beyond it too"),
     ],
 )  # fmt: skip
 def test_contradictions_are_refused(good, tmp_path, key, value):
-    assert "probe" in refused(tmp_path, edited(good, "probes", 0, key, value=value))
+    said = refused(tmp_path, edited(good, "probes", 0, key, value=value))
+    assert "probe" in said or "too large" in said
 
 
 @pytest.mark.parametrize("count", [1.0, True])
@@ -130,6 +133,13 @@ def test_oversize_and_broken_files_are_refused(good, tmp_path):
     assert str(record.LARGEST) in refused(tmp_path, text + " " * record.LARGEST)
     for broken in (text[:-5], "", "[]", "null", b"\xff\xfe", "[" * 100_000):
         refused(tmp_path, broken)
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_plain_file_is_no_record(tmp_path, make):
+    make(tmp_path / record.NAME)
+    with pytest.raises(UserError, match="no plain file"):
+        record.read(tmp_path / record.NAME)
 
 
 def test_a_wrong_record_is_never_written(good, tmp_path):

@@ -112,6 +112,13 @@ def test_an_entry_is_never_overwritten(toy, tmp_path, capsys):
     assert "entries never change" in capsys.readouterr().err
 
 
+def test_a_place_that_cannot_hold_a_folder_ends_with_4(toy, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
+        assert submit(toy / "mine", "--name", "My Method", "--method", toy / "mine.py", "--out", place) == 4
+        assert "name another place" in capsys.readouterr().err
+
+
 def test_runs_without_predictions_reach_no_level(toy, tmp_path, randbit):
     places = run_cells("untrained", randbit, tmp_path / "old")
     (places[0] / predictions.NAME).unlink()
