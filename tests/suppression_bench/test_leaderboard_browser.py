@@ -152,7 +152,8 @@ def test_it_shows_an_entry(tmp_path):
 
 
 def test_a_keyboard_reaches_everything_and_sees_where_it_is(tmp_path):
-    found = visit(tmp_path, text(), """
+    script = """
+        const focused = document.hasFocus();
         const wanted = all("a, button, select, summary, [tabindex]").filter(seen);
         const bad = [];
         for (const one of wanted) {
@@ -162,7 +163,11 @@ def test_a_keyboard_reaches_everything_and_sees_where_it_is(tmp_path):
         }
         const unnamed = all("select").filter((one) => !one.labels.length || !one.labels[0].textContent.trim());
         const heads = all(".board > thead th").filter((one) => one.querySelectorAll("button").length !== 1);
-        done([wanted.length > 25, bad, unnamed.length, heads.length, document.documentElement.lang]);""")  # fmt: skip
+        done([focused, wanted.length > 25, bad, unnamed.length, heads.length, document.documentElement.lang]);"""
+    for _ in range(5):  # a busy machine may not have given the window its focus yet, and without it no ring is drawn
+        focused, *found = visit(tmp_path, text(), script)
+        if focused:
+            break
     assert found == [True, [], 0, 0, "en"]
 
 
