@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas
 
 from generators.dataset import UserError
-from suppression_bench.results import published
+from suppression_bench.results import latex, published
 from suppression_bench.results.frame import KINDS
 from suppression_bench.results.pivot import (
     BELOW,
@@ -95,9 +95,8 @@ def render(frame: pandas.DataFrame, form: str, probe: str = "all", long: bool = 
     sources = sources_of(tables)
     notes = legend(frame, tables, paper)
     if form == "latex":
-        texts = [_latex(table, _texts(table, paper, sources, _escape, _bold)) for table in tables]
-        below = "\n".join(rf"\par\noindent{{\footnotesize {_commands(note)}}}" for note in notes)
-        return "% needs \\usepackage{booktabs,amssymb}\n" + "\n\n".join(texts) + "\n" + below + "\n"
+        texts = [_texts(table, paper, sources, latex.escape, latex.bold) for table in tables]
+        return latex.document([table.heading for table in tables], texts, notes)
     parts = []
     for table in tables:
         shown = _texts(table, paper, sources, bold=lambda part: f"**{part}**")
@@ -228,32 +227,6 @@ def _guard(value):
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t"):
         return "'" + value
     return "" if value is None or value is pandas.NA or (isinstance(value, float) and value != value) else value
-
-
-def _latex(table: Table, texts: pandas.DataFrame) -> str:
-    style = texts.style.hide(axis="index")
-    return style.to_latex(
-        hrules=True, caption=_escape(table.heading), position="ht", column_format="lll" + "r" * len(table.columns)
-    )
-
-
-def _bold(escaped: str) -> str:
-    return rf"\textbf{{{escaped}}}"
-
-
-SPECIAL = {
-    **{one: "\\" + one for one in "&%_#${}"}, "\\": r"\textbackslash{}", "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": r"\textbar{}",
-    "±": r"$\pm$", BELOW: r"$\blacktriangledown$", NOT_CONVERGED: r"$\dagger$",
-}  # fmt: skip
-
-
-def _escape(text: str) -> str:
-    return text.translate(str.maketrans(SPECIAL))
-
-
-def _commands(note: str) -> str:
-    return re.sub(r"`([^`]*)`", r"\\texttt{\1}", _escape(note))
 
 
 def write_csv(frame: pandas.DataFrame, path: Path) -> None:

@@ -141,6 +141,10 @@ def test_latex_is_escaped_and_whole(tmp_path):
     assert r"\toprule" in text and r"\bottomrule" in text and r"odd\_name=a\&b" in text and r"$\pm$" in text
     assert r"$\blacktriangledown$" in text and "±" not in text and tables.BELOW not in text
     assert text.count("{") == text.count("}") and text.count(r"\begin") == text.count(r"\end")
+    wrapped = r"\begin{adjustbox}{max width=\textwidth}"
+    assert text.index(wrapped) < text.index(r"\begin{tabular}") < text.index(r"\end{adjustbox}")
+    assert text.index("Last training step") < text.index(r"\end{table}")  # notes float with their table
+    assert "adjustbox" in text.splitlines()[0]
 
 
 def test_markdown_says_where_the_numbers_come_from(tmp_path):
