@@ -74,6 +74,16 @@ def test_a_dry_run_says_all_and_writes_nothing(suite, capsys, monkeypatch):
     assert "cells: 4 finished, 2 measured here" in said and sorted(suite.rglob("*")) == before
 
 
+@pytest.mark.parametrize("below", [".", "deeper/still"])
+def test_a_file_where_the_folder_should_be_is_found_before_any_work(suite, capsys, below):
+    (suite / "taken").write_text("notes")
+    for dry in ([], ["--dry-run"]):
+        assert bench("run", "suite.yaml", *dry, "--out", f"taken/{below}") == 2
+        said = capsys.readouterr()
+        assert "taken is a file, not a folder; choose another place" in said.err and not said.out
+    assert (suite / "taken").read_text() == "notes"
+
+
 def test_a_budget_leaves_whole_cells_and_the_next_run_goes_on(suite, capsys, monkeypatch):
     # By these estimates untrained cells fit into an hour and trained ones do not.
     hours = {"untrained": 1.0, "simclr": 7200.0}

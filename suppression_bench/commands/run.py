@@ -84,6 +84,7 @@ def run(arguments: list[str]) -> int:
     threads = flags.threads or max(1, executor.cores() // workers)
     name = suite.folder_name(flags.suite, flags.tier) if flags.suite else Path(flags.method).stem
     out = Path(flags.out or f"runs/{name}")
+    _require_folder(out)
     estimator = estimate.Estimator(out, device, threads)
     print(f"{len(found)} cells on {device} ({workers} at once) into {out}", flush=True)
     if mixed := outlook.others(out, found):
@@ -108,6 +109,13 @@ def run(arguments: list[str]) -> int:
     for label, part in bad:
         print(f"bench: {label}: {part['status']} ({part['error']})", file=sys.stderr)
     return 1 if bad else 0
+
+
+def _require_folder(out: Path) -> None:
+    # Asked before a dry run says that all is well, and before an hour of generating.
+    nearest = next(place for place in (out.absolute(), *out.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        raise UserError(f"bench run: --out {out}: {nearest} is a file, not a folder; choose another place")
 
 
 def _left_out(limit: budget.Budget, found: list, records: list, most: str, command: str) -> str:
