@@ -28,7 +28,8 @@ from suppression_bench.encoder import Encoder, mlp
 from suppression_bench.method import Batch, Info, Method
 from suppression_bench.training import execution, loop
 from suppression_bench.training.data import Samples
-from suppression_bench.training.loop import Training, train
+from suppression_bench.training.loop import train
+from suppression_bench.training.options import Training
 from suppression_bench.training.views import Augmentation
 
 PEAK = Path("/proc/self/status")

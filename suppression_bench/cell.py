@@ -26,7 +26,7 @@ from suppression_bench.results import record as records
 from suppression_bench.spec import Cell
 from suppression_bench.training import checkpoint, gradient_cache, loop, optimizers
 from suppression_bench.training.data import Data
-from suppression_bench.training.loop import Training
+from suppression_bench.training.options import Training
 from suppression_bench.training.views import Augmentation
 
 

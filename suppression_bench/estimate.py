@@ -14,7 +14,7 @@ from generators.pending import pending
 from suppression_bench import provenance, runner, stand_in
 from suppression_bench.results import record as records
 from suppression_bench.spec import Cell
-from suppression_bench.training.loop import Training
+from suppression_bench.training.options import Training
 
 FINISHED = "finished"
 SETUP = "records of the same setup"

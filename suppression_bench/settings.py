@@ -10,7 +10,7 @@ from suppression_bench.encoder import Encoder
 from suppression_bench.evaluation.probe import Probing
 from suppression_bench.loss import PASSED_IN
 from suppression_bench.method import Method
-from suppression_bench.training.loop import Training
+from suppression_bench.training.options import Training
 from suppression_bench.training.views import Augmentation
 
 DATASETS = "generators.datasets"

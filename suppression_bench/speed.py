@@ -22,7 +22,7 @@ from suppression_bench.stopwatch import Turns, peak, timed
 from suppression_bench.training import execution, loop, optimizers
 from suppression_bench.training.data import Data
 from suppression_bench.training.epoch import Epoch
-from suppression_bench.training.loop import Training
+from suppression_bench.training.options import Training
 from suppression_bench.training.samples import Samples, Streamed
 from suppression_bench.training.views import Augmentation
 

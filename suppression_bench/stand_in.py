@@ -16,7 +16,7 @@ from suppression_bench.spec import Cell
 from suppression_bench.stopwatch import Turns, timed
 from suppression_bench.training import loop
 from suppression_bench.training.data import Data
-from suppression_bench.training.loop import Training
+from suppression_bench.training.options import Training
 from suppression_bench.training.views import Augmentation
 
 FIRST = 16  # samples of the first timed step, from which the batch of the second follows

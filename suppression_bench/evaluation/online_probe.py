@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from suppression_bench.evaluation.probe import Probe, Task
 from suppression_bench.training import optimizers
-from suppression_bench.training.loop import Training
+from suppression_bench.training.options import Training
 
 
 class OnlineProbe:

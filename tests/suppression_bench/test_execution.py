@@ -16,8 +16,9 @@ from suppression_bench.conformance.trial import trial
 from suppression_bench.method import Method
 from suppression_bench.training import execution, loop
 from suppression_bench.training.data import Data
-from suppression_bench.training.loop import Training, train
+from suppression_bench.training.loop import train
 from suppression_bench.training.optimizers import build
+from suppression_bench.training.options import Training
 from suppression_bench.training.views import Augmentation
 
 TRAINED = [

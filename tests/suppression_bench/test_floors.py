@@ -13,7 +13,7 @@ from generators import catalog
 FLOORS = {
     7: ["cli", "commands/*"],
     6: ["runner", "stand_in", "estimate", "outlook", "results/frame", "results/published", "results/pivot",
-        "results/html_tables", "results/tables", "results/metric_tables", "results/curves", "results/summary",
+        "results/html_tables", "results/latex", "results/tables", "results/metric_tables", "results/curves", "results/summary",
         "results/figures", "results/reproduce", "results/report", "results/label_sheet", "results/style",
         "results/trade_off", "results/measured", "results/temperature", "results/align_uniform", "results/learning",
         "results/drawings", "results/labelling", "speed", "regression", "repeatability", "check_report",
@@ -29,7 +29,7 @@ FLOORS = {
         "training/checkpoint", "training/execution", "stopwatch", "results/observed", "results/baseline",
         "results/exact"],
     2: ["loss", "losses/*", "results/record", "results/identity", "results/found", "results/predictions", "provenance",
-        "training/samples", "training/decoded"],
+        "training/samples", "training/decoded", "training/options"],
     1: ["training/views", "training/optimizers", "training/gather", "training/boxes", "training/colour",
         "training/augment"],
 }  # fmt: skip

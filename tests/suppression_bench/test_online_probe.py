@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from suppression_bench.evaluation.online_probe import OnlineProbe
 from suppression_bench.evaluation.probe import Task
 from suppression_bench.results.record import accuracy
-from suppression_bench.training.loop import Training
+from suppression_bench.training.options import Training
 
 TRAINING = Training(steps=6, learning_rate=1e-2, weight_decay=0.5, schedule="linear", epsilon=1e-7)
 

@@ -10,7 +10,7 @@ from torch import nn
 from generators.dataset import UserError
 from suppression_bench.encoders.randbit_conv import RandBitConv
 from suppression_bench.training import optimizers
-from suppression_bench.training.loop import Training
+from suppression_bench.training.options import Training
 
 
 def small_net():

@@ -6,7 +6,8 @@ import torch
 from small_cells import Recorder
 
 from generators.dataset import UserError
-from suppression_bench.training.loop import Training, train
+from suppression_bench.training.loop import train
+from suppression_bench.training.options import Training
 from suppression_bench.training.views import Augmentation
 
 

@@ -8,7 +8,8 @@ from torchvision.transforms.v2 import functional as oracle
 
 from generators.dataset import UserError
 from suppression_bench.training.data import Samples
-from suppression_bench.training.loop import Training, train
+from suppression_bench.training.loop import train
+from suppression_bench.training.options import Training
 from suppression_bench.training.views import Augmentation, _filters, append_constant, resized_crop
 
 
