@@ -12,6 +12,7 @@ from suppression_bench.results.frame import BITS, GROUP, KINDS, summarise
 
 NEEDS = "a suite with results at two strengths or more; run one, such as `bench run quick`"
 COLUMNS = 3  # panels side by side at the most
+DECADES = 100  # strengths that differ by such a factor, as Fig. 6's numbers of digits, stand on a logarithmic axis
 BATCHES = 3  # saturation lines at the most: more of them say nothing
 
 
@@ -92,6 +93,10 @@ def _panel(axis, part: pandas.DataFrame, titles: list[tuple[str, str]], places: 
     part = part.assign(x=part["strength"].map(place)).sort_values("x")
     if ticks:
         axis.set_xticks(range(len(ticks)), ticks)
+    elif min(place) > 0 and max(place) >= DECADES * min(place):
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.xaxis.set_minor_formatter(lambda value, _: "")
     else:
         axis.xaxis.get_major_locator().set_params(integer=True)
     for position, (method, setting) in enumerate(titles):

@@ -121,3 +121,28 @@ def test_variants_of_one_dataset_are_told_apart(tmp_path):
         made.append(make_record(record["probes"], record["spec"]["method"]["name"], 0, bits, data=data))
     text = drawn_texts(long_table([write_records(tmp_path / "runs", made)]), tmp_path)
     assert "digit (randbit over optdigits)" in text and "digit (randbit over optdigits (train=200))" in text
+
+
+@pytest.mark.parametrize(
+    ("strengths", "scale"),
+    [((1, 100, 6000), "log"), ((4, 16, 60000), "log"), ((1, 4, 16), "linear"), ((0, 5, 600), "linear")],
+)
+def test_strengths_that_differ_by_factors_stand_on_a_logarithmic_axis(tmp_path, monkeypatch, strengths, scale):
+    import matplotlib.axes
+
+    found = set()
+    original = matplotlib.axes.Axes.set_ylim
+
+    def spy(self, *arguments, **more):
+        found.add(self.get_xscale())
+        return original(self, *arguments, **more)
+
+    monkeypatch.setattr(matplotlib.axes.Axes, "set_ylim", spy)
+    made = [
+        make_record([probe_entry(50)], method=method, strength={"key": "unique_digits", "value": value})
+        for method in ("simclr", "untrained")
+        for value in strengths
+    ]
+    frame = long_table([write_records(tmp_path / "runs", made)])
+    figures.suppression_curves(frame, tmp_path / "curves.svg")
+    assert found == {scale}
