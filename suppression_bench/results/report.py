@@ -1,6 +1,7 @@
 """One self-contained page from the records of a study: what was run, its tables and figures, and how to make it again."""
 
 import base64
+import re
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -17,6 +18,7 @@ from suppression_bench.results.found import planned, records_below
 from suppression_bench.results.frame import long_table
 
 TEMPLATES = Path(__file__).parent / "templates"
+ONE_PANEL = 400  # points: a figure no wider fits a phone whole; a wider one is scrolled, or its texts could not be read
 STATUSES = (*records.STATUSES, "missing")
 
 
@@ -68,8 +70,10 @@ def _figures(folders: list[Path]) -> list[dict]:
         for drawing in drawings.drawings(folders):
             path = Path(folder) / f"{drawing.name}.svg"
             drawing.draw(path)
-            uri = f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
-            found.append({"name": drawing.name, "title": drawing.title, "uri": uri})
+            svg = path.read_bytes()
+            uri = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+            narrow = float(re.search(rb'<svg [^>]*?width="([\d.]+)pt"', svg)[1]) <= ONE_PANEL
+            found.append({"name": drawing.name, "title": drawing.title, "uri": uri, "narrow": narrow})
     return found
 
 

@@ -91,6 +91,23 @@ def test_nothing_is_fetched(text):
     assert "@import" not in text and "url(" not in text and "<script" not in text
 
 
+def test_a_figure_of_one_panel_fits_a_phone_and_a_wider_one_is_scrolled(tmp_path):
+    made = [
+        make_record(
+            [probe_entry(40 + size), probe_entry(60 - size, feature="second")],
+            seed=seed,
+            strength={"key": "size", "value": size},
+        )
+        for size in (1, 9)
+        for seed in (0, 1)
+    ]
+    images = re.findall(
+        r'<img( class="narrow")? src="[^"]*" alt="([^;]*);', report.render([write_records(tmp_path, made)])
+    )
+    found = {title.split()[0]: bool(narrow) for narrow, title in images}
+    assert found == {"Suppression": False, "Trade-off": True}, images
+
+
 def test_the_same_records_are_the_same_page(text, tmp_path):
     assert report.render([study(tmp_path)]) == text
 
