@@ -126,7 +126,8 @@ def _reference(shown: Sequence[Submission], method: str) -> Submission | None:
 
 def _ordered(found: Sequence[Entry]) -> list[Entry]:
     def key(one: Entry) -> tuple:
-        first, second = (-1.0 if value is None else value for value in (one.score, one.accuracy))
+        # Equal scores may come from unlike sums, whose last bits differ: those must not decide.
+        first, second = (-1.0 if value is None else round(value, 12) for value in (one.score, one.accuracy))
         return (-first, -second, one.submission.slug)
 
     return sorted(found, key=key)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from small_cells import probe_entry
@@ -74,6 +74,7 @@ def naive(records, grid):
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 90)] * 2, st.integers(40, 97), st.integers(20, 97)), min_size=1, max_size=4))
+@example([(0, 18, 88, 20), (14, 43, 69, 20)])  # both .38 but for the last bit; the second is the more accurate
 def test_scores_equal_a_second_writing(drawn):
     submissions = [
         entry(f"e{place}", cells({0: alone, 4: four, 8: eight}, bit=bit))
