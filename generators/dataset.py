@@ -55,7 +55,7 @@ class Dataset(ABC):
     A subclass sets, in its constructor or on the class:
         version: raised whenever the same options would give other samples.
         splits: name -> number of samples; the first is `pretrain`.
-        picture_shape: (height, width, channels).
+        image_shape: (height, width, channels).
         features: name -> Feature, for everything that a label can say.
         targets: the features that a supervised method may see on `pretrain`.
         probes: feature -> (train split, test split) for its linear probe.
@@ -74,7 +74,7 @@ class Dataset(ABC):
     given: dict  # the same before `settled`: what was left open stays open
     version: int = 1
     splits: dict[str, int]
-    picture_shape: tuple[int, int, int]
+    image_shape: tuple[int, int, int]
     features: dict[str, Feature]
     targets: list[str]
     probes: dict[str, tuple[str, str]]
@@ -129,10 +129,10 @@ class Dataset(ABC):
     def _sample(self, split: str, stream: Stream) -> Sample:
         labels, factors = self.draw(split, stream.index, stream)
         picture = self.render(labels, factors, stream)
-        if picture.dtype != np.uint8 or picture.shape != tuple(self.picture_shape):
+        if picture.dtype != np.uint8 or picture.shape != tuple(self.image_shape):
             raise UserError(
                 f"{self.name}: sample {stream.index} of {split}: render gave {picture.dtype} of {picture.shape}, "
-                f"picture_shape promises uint8 of {self.picture_shape}"
+                f"image_shape promises uint8 of {self.image_shape}"
             )
         for fields in (labels, factors):
             for name, value in fields.items():

@@ -52,7 +52,7 @@ def identity(dataset: Dataset, seed: int) -> dict:
         "recipe": dataset.recipe,
         "strength": dataset.strength,
         "constant_channels": None if constant is None else {"label": constant.label, "max": constant.max},
-        "picture_shape": list(dataset.picture_shape),
+        "picture_shape": list(dataset.image_shape),
     }
 
 

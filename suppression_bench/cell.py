@@ -77,7 +77,7 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
         probes, collapsed, finite = measure(data, method, options, online, spec["seed"], device, describe, kept)
         metrics = describe.found() if describe and finite else {}
         status = "ok" if finite else "invalid_features"
-        save_encoder(method.encoder, folder / trained.WEIGHTS, data.picture_shape)
+        save_encoder(method.encoder, folder / trained.WEIGHTS, data.image_shape)
         if finite:
             predictions.write(folder, cell.identity, kept)
     views = outcome.steps * training.batch_size
@@ -110,7 +110,7 @@ def check(cell: Cell) -> None:
     data = Data(cell.folder, cell.spec["data"]["bits"])
     data.check()
     method = catalog.load_class("suppression_bench.methods", cell.references["method"], Method)
-    Augmentation(**cell.spec["augmentation"]).check(data.picture_shape, method.views)
+    Augmentation(**cell.spec["augmentation"]).check(data.image_shape, method.views)
     if cell.spec["loss"]:
         _try_loss(cell, method)
     if method.trains:
@@ -170,9 +170,9 @@ def build(cell: Cell, data: Data, count: int) -> Method:
     encoder_class = catalog.load_class("suppression_bench.encoders", references["encoder"], Encoder)
     method_class = catalog.load_class("suppression_bench.methods", references["method"], Method)
     loop.seed_torch(loop.training_key(spec["seed"]), loop.INITIAL)
-    encoder = encoder_class(data.picture_shape[0], data.channels, **spec["encoder"]["options"])
+    encoder = encoder_class(data.image_shape[0], data.channels, **spec["encoder"]["options"])
     targets = data.targets() if method_class.needs_labels else {}
-    info = Info(data.picture_shape, data.bits, count, targets)
+    info = Info(data.image_shape, data.bits, count, targets)
     arguments = []
     if spec["loss"]:
         arguments = [_loss(cell)]
@@ -183,7 +183,7 @@ def build(cell: Cell, data: Data, count: int) -> Method:
     return method
 
 
-def save_encoder(encoder: Encoder, path: Path, picture_shape: tuple[int, int, int]) -> None:
+def save_encoder(encoder: Encoder, path: Path, image_shape: tuple[int, int, int]) -> None:
     """The frozen encoder's weights as safetensors, whole or not at all; the header holds the pictures' shape.
 
     The record does not say the shape, and without it `trained.load` could not build the encoder again.
@@ -193,7 +193,7 @@ def save_encoder(encoder: Encoder, path: Path, picture_shape: tuple[int, int, in
     partial_path = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     weights = {name: tensor.contiguous().cpu() for name, tensor in encoder.state_dict().items()}
     # One entry only: the order of several is left to chance in the file.
-    partial_path.write_bytes(save(weights, metadata={trained.SHAPE: " ".join(map(str, picture_shape))}))
+    partial_path.write_bytes(save(weights, metadata={trained.SHAPE: " ".join(map(str, image_shape))}))
     partial_path.replace(path)
 
 

@@ -23,7 +23,7 @@ def decoder(latent: int, info: Info, batch_norm: dict) -> nn.Sequential:
     >>> decoder(5, Info((28, 28, 1), 2, 10, {}), {})[-1].out_channels
     3
     """
-    height, width, channels = info.picture_shape
+    height, width, channels = info.image_shape
     channels += info.constant_channels
     sizes = [(height, width)]
     while len(sizes) == 1 or max(sizes[0]) >= SMALLEST:
@@ -68,6 +68,6 @@ def misfit(
     else:
         each = (drawn - view).square()
     each = each.sum((2, 3))  # per sample and channel
-    height, width, channels = info.picture_shape
+    height, width, channels = info.image_shape
     picture, constant = each[:, :channels].sum(1), each[:, channels:].sum(1)
     return picture + (constant / (height * width) if planes == "once" else constant)

@@ -20,13 +20,13 @@ class Target:
 class Info:
     """What a method may know of the data before it sees a batch.
 
-    picture_shape: (height, width, picture channels).
+    image_shape: (height, width, picture channels).
     constant_channels: number of binary channels appended to the picture.
     count: number of training samples.
     targets: name -> Target; empty unless the method declares `needs_labels`.
     """
 
-    picture_shape: tuple[int, int, int]
+    image_shape: tuple[int, int, int]
     constant_channels: int
     count: int
     targets: dict[str, Target]

@@ -43,7 +43,7 @@ class StandIn(Data):
         constant = facts["constant_channels"]
         self.manifest, self.bits, self.count = facts, bits, count
         self.code = constant["label"] if constant else None
-        self.picture_shape = tuple(facts["picture_shape"])
+        self.image_shape = tuple(facts["picture_shape"])
         self._open: dict = {}
         self._held: dict = {}
         self._said = {"pretrain", *self.splits_in_use()}  # nothing is said of splits that do not fit on the device
@@ -60,7 +60,7 @@ class StandIn(Data):
             first = next((name for name, feature in self.manifest["features"].items() if not feature["many"]), None)
             # Labels that nothing tells would take a probe far longer than real ones.
             seen = columns[first] * 200 // self.manifest["features"][first]["classes"] if first else 100
-            pictures = chance.integers(0, 56, (self.count, *self.picture_shape))
+            pictures = chance.integers(0, 56, (self.count, *self.image_shape))
             pictures = (pictures + np.reshape(seen, (-1, 1, 1, 1))).astype(np.uint8)
             self._open[split] = pictures, pandas.DataFrame(columns)
         return self._open[split]

@@ -18,13 +18,13 @@ class Trained:
     """An encoder in evaluation mode on the CPU.
 
     encoder: with the weights of the last training step.
-    picture_shape: (height, width, channels) of the pictures it was trained on, without constant channels.
+    image_shape: (height, width, channels) of the pictures it was trained on, without constant channels.
     bits: number of constant channels that it takes behind them.
     spec: of its cell.
     """
 
     encoder: Encoder
-    picture_shape: tuple[int, int, int]
+    image_shape: tuple[int, int, int]
     bits: int
     spec: dict
 
@@ -89,9 +89,9 @@ def load(folder: Path, manifest: dict | None = None, reference: str | None = Non
         raise UserError(f"{path}: cannot be read ({error}); delete the cell's folder and run the cell again") from None
     parts = written.split()
     if len(parts) == 3 and all(part.isdecimal() for part in parts):
-        picture_shape = (int(parts[0]), int(parts[1]), int(parts[2]))
+        image_shape = (int(parts[0]), int(parts[1]), int(parts[2]))
     elif manifest and manifest["content_digest"] == spec["data"]["digest"]:
-        picture_shape = tuple(manifest["picture_shape"])
+        image_shape = tuple(manifest["picture_shape"])
     else:
         raise UserError(
             f"{path}: does not say the shape of its pictures (an older version wrote it); let --images name the dataset "
@@ -99,13 +99,13 @@ def load(folder: Path, manifest: dict | None = None, reference: str | None = Non
         )
     bits = spec["data"]["bits"]
     encoder_class = catalog.load_class("suppression_bench.encoders", _reference(spec, reference), Encoder)
-    encoder = encoder_class(picture_shape[0], picture_shape[2] + bits, **spec["encoder"]["options"])
+    encoder = encoder_class(image_shape[0], image_shape[2] + bits, **spec["encoder"]["options"])
     try:
         encoder.load_state_dict(weights, strict=True)
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:300]
         raise UserError(f"{path}: these are not the weights of {spec['encoder']['name']} ({reason})") from None
-    return Trained(encoder.eval(), picture_shape, bits, spec)
+    return Trained(encoder.eval(), image_shape, bits, spec)
 
 
 def _reference(spec: dict, given: str | None) -> str:

@@ -32,7 +32,7 @@ import numpy as np
 from generators.dataset import Dataset, Feature
 
 class Own(Dataset):
-    picture_shape = (8, 8, 1)
+    image_shape = (8, 8, 1)
     features = {{"a": Feature(2)}}
     targets = ["a"]
     probes = {{"a": ("pretrain", "test")}}

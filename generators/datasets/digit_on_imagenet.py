@@ -85,7 +85,7 @@ class DigitOnImageNet(Dataset):
         self.corners = [int(image_size * share) for share in PLACES]
         self.recipe = recipe_for(self.images)
         self.sources = {"images": self.images, "digits": self.digits}
-        self.picture_shape = (image_size, image_size, 3)
+        self.image_shape = (image_size, image_size, 3)
         self.features = {"image": Feature(len(self.images.classes)), "digit": Feature(sources.DIGIT_CLASSES)}
         train, test = train or available["train"], test or available["test"]
         self.pictures = {"pretrain": train, "probe-train": probe_train or train, "probe-test": test}

@@ -81,7 +81,7 @@ class MultiDigits(Dataset):
         self._of_class = [np.flatnonzero(self.digits.labels["train"] == one) for one in range(sources.DIGIT_CLASSES)]
         self.sources = {"digits": self.digits}
         self._classes = {part: column.tolist() for part, column in self.digits.labels.items()}
-        self.picture_shape = (canvas, canvas, 1)
+        self.image_shape = (canvas, canvas, 1)
         digit = Feature(classes=sources.DIGIT_CLASSES)
         # Probed features: "digit" where all digits have one size by construction, else one feature per size.
         self.probe_sizes = {f"digit_{side}": side for side in sizes} if sizes else {"digit": digit_size}

@@ -65,7 +65,7 @@ class RandBit(Dataset):
         self.settled = {name: None for name, (given, default) in wanted.items() if given == default}
         self.settled |= {"digit_source": digit_source}
         self.sources = {f"{role}s": self.source}
-        self.picture_shape = (self.side, self.side, channels)
+        self.image_shape = (self.side, self.side, channels)
         self.features = {role: Feature(classes)}
         self.targets = [role, "code"]
         self.probes = dict.fromkeys(self.targets, ("pretrain", "probe-test"))

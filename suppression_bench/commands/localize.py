@@ -20,10 +20,10 @@ def run(arguments: list[str]) -> int:
 
     folder, images = trained.find(Path(flags.run)), Path(flags.images)
     one = trained.load(folder, manifest.read(images) if pictures.is_dataset(images) else None, flags.encoder)
-    shown = pictures.read(images, flags.limit, one.picture_shape)
+    shown = pictures.read(images, flags.limit, one.image_shape)
     tensor = torch.from_numpy(shown.pictures).permute(0, 3, 1, 2).float() / 255
     maps = localize.localize(one.encoder, tensor, one.bits, flags.stages, flags.clusters)
-    side = one.picture_shape[0]
+    side = one.image_shape[0]
     title = f"{folder.resolve().name} ({one.spec['encoder']['name']}, {one.spec['data']['dataset']}, {side} px)"
     label_sheet.draw(shown.pictures, shown.names, maps, title, _note(one.bits), Path(flags.out))
     print(f"written: {flags.out}")

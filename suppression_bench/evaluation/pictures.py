@@ -25,13 +25,13 @@ def is_dataset(folder: Path) -> bool:
     return (folder / manifest.NAME).is_file()
 
 
-def read(folder: Path, limit: int, picture_shape: tuple[int, int, int]) -> Shown:
+def read(folder: Path, limit: int, image_shape: tuple[int, int, int]) -> Shown:
     """Up to `limit` pictures of a folder, spread over it, since folders are often sorted by class.
 
     Arguments:
         folder: a generated dataset (then its first probe's test split), or pictures (.png, .jpg) at any depth, sorted.
         limit: at least 1.
-        picture_shape: (side, side, channels) to bring them to, 1 channel for grey or 3 for RGB; the aspect is not kept.
+        image_shape: (side, side, channels) to bring them to, 1 channel for grey or 3 for RGB; the aspect is not kept.
 
     Raises:
         UserError: no such folder, no picture in it, or one that cannot be read.
@@ -39,7 +39,7 @@ def read(folder: Path, limit: int, picture_shape: tuple[int, int, int]) -> Shown
     if not folder.is_dir():
         raise UserError(f"--images {folder}: no such folder; name one with pictures, or a generated dataset")
     found = _of_dataset(folder, limit) if is_dataset(folder) else _of_folder(folder, limit)
-    return Shown(np.stack([_shaped(image, picture_shape) for image, _ in found]), [name for _, name in found])
+    return Shown(np.stack([_shaped(image, image_shape) for image, _ in found]), [name for _, name in found])
 
 
 def _of_dataset(folder: Path, limit: int) -> list[tuple[Image.Image, str]]:
@@ -68,8 +68,8 @@ def _of_folder(folder: Path, limit: int) -> list[tuple[Image.Image, str]]:
     return made
 
 
-def _shaped(image: Image.Image, picture_shape: tuple[int, int, int]) -> np.ndarray:
-    height, width, channels = picture_shape
+def _shaped(image: Image.Image, image_shape: tuple[int, int, int]) -> np.ndarray:
+    height, width, channels = image_shape
     image = image.convert("L" if channels == 1 else "RGB")
     if image.size != (width, height):
         image = image.resize((width, height), Image.Resampling.BILINEAR)

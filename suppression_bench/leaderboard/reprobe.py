@@ -43,7 +43,7 @@ def encoder(spec: dict, weights: Path, data: Data) -> Encoder:
     if name not in catalog.names("suppression_bench.encoders") or "file" in spec["encoder"]:
         raise UserError(f"{weights}: its encoder {name[:80]!a} is none of the package's")
     made = catalog.load_class("suppression_bench.encoders", name, Encoder)(
-        data.picture_shape[0], data.channels, **spec["encoder"]["options"]
+        data.image_shape[0], data.channels, **spec["encoder"]["options"]
     )
     try:
         found = load_file(weights)
@@ -67,7 +67,7 @@ def probes(spec: dict, weights: Path, data: Data, device: torch.device) -> list[
     Raises:
         UserError: weights that cannot be used, or features that are not finite.
     """
-    frozen = Frozen(encoder(spec, weights, data), Info(data.picture_shape, data.bits, 1, {})).to(device)
+    frozen = Frozen(encoder(spec, weights, data), Info(data.image_shape, data.bits, 1, {})).to(device)
     options = Probing(kinds=["lbfgs"], layers=["encoder"], l2=spec["probe"]["l2"], metric_samples=0)
     found, _, finite = measure(data, frozen, options, {}, 0, device)
     if not finite:

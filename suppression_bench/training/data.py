@@ -36,7 +36,7 @@ class Data:
             raise UserError(f"data.bits {bits}: {self.manifest['dataset']} has 0 to {most} constant channels")
         self.bits = bits
         self.code = constant["label"] if constant else None
-        self.picture_shape = tuple(self.manifest["picture_shape"])
+        self.image_shape = tuple(self.manifest["picture_shape"])
         self.say = say
         self._open: dict = {}
         self._said: set[str] = set()
@@ -44,7 +44,7 @@ class Data:
 
     @property
     def channels(self) -> int:
-        return self.picture_shape[2] + self.bits
+        return self.image_shape[2] + self.bits
 
     def check(self) -> None:
         """Every shard's size and SHA-256 against the manifest, remembered until a file changes."""
@@ -57,7 +57,7 @@ class Data:
     def decode(self, workers: int) -> list[str]:
         """Decode the splits in use that have no cache yet, together; their names."""
         splits = self.manifest["splits"]
-        missing = [name for name in self.splits_in_use() if not decoded.is_there(splits[name], self.picture_shape)]
+        missing = [name for name in self.splits_in_use() if not decoded.is_there(splits[name], self.image_shape)]
         if missing:
             decoded.decode(self.folder, self.manifest, missing, workers)
         return missing

@@ -50,7 +50,7 @@ def test_multidigits_labels_and_pixels_follow_from_the_factors(options):
                 for row in range(size):
                     for column in range(size):
                         total[top + row, left + column] += patch[row, column]
-            assert sample.picture.dtype == np.uint8 and sample.picture.shape == made.picture_shape
+            assert sample.picture.dtype == np.uint8 and sample.picture.shape == made.image_shape
             assert np.array_equal(sample.picture[:, :, 0], np.minimum(total, 255))
 
 

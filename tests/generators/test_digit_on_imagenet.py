@@ -47,7 +47,7 @@ def folder(tmp_path):
 
 def naive(one, factors, blend, size=None):
     """Integer loops over the nine places, pixels and channels."""
-    side, part = one.picture_shape[0], factors["part"]
+    side, part = one.image_shape[0], factors["part"]
     size = size or round(28 * side / 224)
     picture = one.images.picture(part, factors["picture"], side).astype(int).tolist()
     digit = sources.digits("optdigits").pictures[part][factors["source"]]
@@ -234,7 +234,7 @@ def test_option_faults_are_named_all_at_once(options, parts):
 def test_what_it_declares(folder):
     one = dataset(NAME, {"image_source": folder})
     assert (
-        one.picture_shape == (LARGE_SIDE, LARGE_SIDE, 3)
+        one.image_shape == (LARGE_SIDE, LARGE_SIDE, 3)
         and one.splits["pretrain"] == 12
         and one.recipe == "natural-small"
     )

@@ -95,7 +95,7 @@ def test_it_serves_what_the_dataset_drew(real):
         assert len(data) == len(samples) == made.splits[split]
         assert equal(data, samples)
         picture, _ = data[len(samples) - 1]
-        assert picture.dtype == np.uint8 and picture.shape == tuple(made.picture_shape) and picture.flags.writeable
+        assert picture.dtype == np.uint8 and picture.shape == tuple(made.image_shape) and picture.flags.writeable
         for i, sample in enumerate(samples):
             assert data.record(i) == {"id": i, "labels": sample.labels, "factors": sample.factors}
         for columns, part in ((data.labels(), "labels"), (data.factors(), "factors")):

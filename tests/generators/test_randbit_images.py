@@ -22,7 +22,7 @@ def test_pictures_and_labels_are_the_source_s():
     source = images("leaves")
     for side in (None, 40):
         made = dataset("randbit", {"image_source": "leaves", "train": 30, "test": 20, "image_size": side})
-        assert made.picture_shape == (side or 64, side or 64, 3)
+        assert made.image_shape == (side or 64, side or 64, 3)
         assert set(made.features) == {"image"} and made.features["image"].classes == 10
         assert made.targets == ["image", "code"] and made.recipe == "natural-small"
         assert made.probes == dict.fromkeys(("image", "code"), ("pretrain", "probe-test"))
@@ -40,7 +40,7 @@ def test_pictures_and_labels_are_the_source_s():
 @pytest.mark.parametrize("side", [8, 33, 60])
 def test_digits_of_another_size(side):
     made, digits = dataset("randbit", {"image_size": side}), sources.digits("optdigits")
-    assert made.picture_shape == (side, side, 1) and set(made.features) == {"digit"}
+    assert made.image_shape == (side, side, 1) and set(made.features) == {"digit"}
     for split, part in (("pretrain", "train"), ("probe-test", "test")):
         expected = naive_resize(digits.pictures[part][11], side, side)
         assert np.array_equal(made.sample(split, 11, 0).picture[:, :, 0], expected)

@@ -59,7 +59,7 @@ def test_workers_and_shard_sizes(made, family, workers, shard_size, tmp_path):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_range_of_samples_alone(made, family):
     one, _, _, out = made[family]
-    whole = list(shards.read_shard(out / "pretrain-00000.tar", tuple(one.picture_shape), one.splits["pretrain"]))
+    whole = list(shards.read_shard(out / "pretrain-00000.tar", tuple(one.image_shape), one.splits["pretrain"]))
     for sample in one.samples("pretrain", 5, 17, 3):
         text = shards.record_text(sample)
         assert shards.content_digest(sample.index, sample.picture, text) == whole[sample.index][2]

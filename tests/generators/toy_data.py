@@ -17,7 +17,7 @@ import numpy as np
 from generators.dataset import Dataset, Feature
 
 class Toy(Dataset):
-    picture_shape = (5, 4, 3)
+    image_shape = (5, 4, 3)
     features = {"parity": Feature(2), "letters": Feature(5, many=True)}
     targets = ["parity"]
     probes = {"parity": ("pretrain", "probe-test")}

@@ -22,7 +22,7 @@ def read_all(folder, split, entries, shape):
 def test_samples_are_the_shards(randbit):
     data = Data(randbit, 5)
     for split, count in (("pretrain", 200), ("probe-test", 100)):
-        pictures, labels = read_all(randbit, split, data.manifest["splits"][split]["shards"], data.picture_shape)
+        pictures, labels = read_all(randbit, split, data.manifest["splits"][split]["shards"], data.image_shape)
         samples = data.samples(split)
         assert len(samples) == count and samples.pictures.dtype == torch.uint8
         assert np.array_equal(samples.pictures.numpy(), pictures.transpose(0, 3, 1, 2))

@@ -363,7 +363,7 @@ def test_colours_are_told_apart():
 def test_the_encoder_is_the_trained_one(made, four_bits):
     [cell] = (made / "cells").iterdir()
     one = trained.load(cell)
-    assert one.picture_shape == (28, 28, 1) and one.bits == 3 and not one.encoder.training
+    assert one.image_shape == (28, 28, 1) and one.bits == 3 and not one.encoder.training
     weights = next(iter(one.encoder.state_dict().values()))
     assert weights.shape[1] == 4
     fresh = encoder("randbit-conv", 28, 4).state_dict()

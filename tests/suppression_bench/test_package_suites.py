@@ -79,7 +79,7 @@ def test_every_tier_resolves(name, tier, sized_sources):
         key = runner.place_key(cell)
         if key not in opened:
             opened[key] = dataset(*cell.dataset)
-        shape = opened[key].picture_shape
+        shape = opened[key].image_shape
         cls = cells.catalog.load_class("suppression_bench.methods", cell.references["method"], cells.Method)
         Augmentation(**cell.spec["augmentation"]).check(shape, cls.views)
         if cls.trains:

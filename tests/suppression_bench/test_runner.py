@@ -87,7 +87,7 @@ import numpy as np
 from generators.dataset import Dataset, Feature
 
 class Bright(Dataset):
-    picture_shape = (28, 28, 1)
+    image_shape = (28, 28, 1)
     features = {"side": Feature(2)}
     targets = ["side"]
     probes = {"side": ("pretrain", "probe-test")}
