@@ -20,8 +20,8 @@ from suppression_bench.results.figures import COLOURS
 from suppression_bench.suite import Request, cells_of_suite
 from suppression_bench.training import loop
 from suppression_bench.training.data import Data
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
+from suppression_bench.cell import Train
+from suppression_bench.cell import Augmentation
 
 SUITE = """
 version: 1
@@ -62,7 +62,7 @@ def record(cell, seed: int) -> Recorder:
     method = cells.build(cell, data, len(samples)).to(memory_format=torch.channels_last)
     method.pair_loss = Recorder(method.pair_loss)
     outcome = loop.train(
-        method, samples, Training(**cell.spec["train"]), Augmentation(**cell.spec["augmentation"]), seed=seed
+        method, samples, Train(**cell.spec["train"]), Augmentation(**cell.spec["augmentation"]), seed=seed
     )
     if outcome.status != "ok":
         sys.exit(f"{cell.label}, seed {seed}: {outcome.status} at step {outcome.steps}")

@@ -29,8 +29,8 @@ from suppression_bench.method import Batch, Info, Method
 from suppression_bench.training import execution, loop
 from suppression_bench.training.data import Samples
 from suppression_bench.training.loop import train
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
+from suppression_bench.cell import Train
+from suppression_bench.cell import Augmentation
 
 PEAK = Path("/proc/self/status")
 AREA, ASPECT, TEMPERATURE = (0.5, 1.0), (3 / 4, 4 / 3), 0.1
@@ -99,7 +99,7 @@ def _method(flags) -> Method:
 
 
 def _training(flags) -> Training:
-    return Training(
+    return Train(
         batch_size=flags.batch, steps=flags.steps, precision=flags.precision, compile=flags.compile,
         micro_batch=flags.micro_batch, deterministic=flags.deterministic, weight_decay=2e-4, epsilon=1e-7,
     )  # fmt: skip

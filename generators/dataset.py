@@ -85,6 +85,11 @@ class Dataset(ABC):
     later_options: tuple[str, ...] = ()
     settled: dict = {}
 
+    @classmethod
+    def settle(cls, options: dict) -> dict:
+        """Resolved options with those filled in that follow from others, known before a source is opened."""
+        return options
+
     @abstractmethod
     def draw(self, split: str, index: int, stream: Stream) -> tuple[dict, dict]:
         """Labels and factors of one sample, before any pixel exists."""

@@ -32,18 +32,12 @@ def identity(dataset: Dataset, seed: int) -> dict:
 
     Paths of sources stay outside: a source is known by its name and digest.
     """
-    defaults = {name: p.default for name, p in parameters(type(dataset)).items() if name in dataset.later_options}
-    options = {
-        name: value.partition(":")[0] if value and is_source(name) else _no_floats(value)
-        for name, value in dataset.options.items()
-        if name not in defaults or value != defaults[name]
-    }
     constant = dataset.constant_channels
     return {
         "schema": SCHEMA,
         "dataset": dataset.name,
         "version": dataset.version,
-        "options": options,
+        "options": public_options(type(dataset), dataset.options),
         "seed": seed,
         "sources": {role: _source(source) for role, source in dataset.sources.items()},
         "features": {name: {"classes": f.classes, "many": f.many} for name, f in dataset.features.items()},
@@ -53,6 +47,17 @@ def identity(dataset: Dataset, seed: int) -> dict:
         "strength": dataset.strength,
         "constant_channels": None if constant is None else {"label": constant.label, "max": constant.max},
         "picture_shape": list(dataset.image_shape),
+    }
+
+
+def public_options(cls: type[Dataset], options: dict) -> dict:
+    """Resolved options as a manifest has them: sources without their paths, younger options only off their defaults."""
+    options = cls.settle(options)
+    defaults = {name: p.default for name, p in parameters(cls).items() if name in cls.later_options}
+    return {
+        name: value.partition(":")[0] if value and is_source(name) else _no_floats(value)
+        for name, value in options.items()
+        if name not in defaults or value != defaults[name]
     }
 
 

@@ -20,8 +20,7 @@ def did_you_mean(word: str, known) -> str:
 
 def parameters(target: typing.Callable, skip: tuple[str, ...] = ()) -> dict[str, inspect.Parameter]:
     """The keyword options of a class or function: name -> parameter, with evaluated annotations."""
-    function = target.__init__ if inspect.isclass(target) else target
-    found = inspect.signature(function, eval_str=True).parameters.values()
+    found = inspect.signature(target, eval_str=True).parameters.values()
     return {p.name: p for p in found if p.kind is p.KEYWORD_ONLY and p.name not in skip}
 
 
@@ -39,7 +38,7 @@ def describe_type(annotation) -> str:
         return "one of " + ", ".join(map(str, inner))
     if origin in (typing.Union, types.UnionType):
         return " or ".join(describe_type(part) for part in inner)
-    if origin is list:
+    if origin in (list, tuple):
         return f"a list, each item {describe_type(inner[0])}"
     return str(annotation)
 
@@ -63,7 +62,7 @@ def convert(value, annotation):
     if origin is typing.Literal:
         if any(value == one and type(value) is type(one) for one in inner):
             return value
-    elif origin is list:
+    elif origin in (list, tuple):
         items = value.split(",") if isinstance(value, str) else value
         if isinstance(items, (list, tuple)):  # the command line gives ["20,80"] for --sizes 20,80
             items = [part for item in items for part in (item.split(",") if isinstance(item, str) else [item])]
@@ -111,7 +110,13 @@ def check_options(
     >>> check_options(example, {"temprature": 1}, "example")[1]
     ["example: unknown option 'temprature', did you mean 'temperature'? (known: temperature)"]
     """
-    known = parameters(target, skip)
+    return check_parameters(parameters(target, skip), options, what)
+
+
+def check_parameters(
+    known: dict[str, inspect.Parameter], options: dict, what: str
+) -> tuple[dict[str, typing.Any], list[str]]:
+    """Options resolved against the parameters of a signature, as `check_options` does."""
     defaults = {name: p.default for name, p in known.items() if p.default is not p.empty}
     resolved = {name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()}
     faults = []

@@ -1,243 +1,378 @@
-"""One cell, the story in one function: data, training, probes, record."""
+"""The contract of a cell: one dataset setting x method x seed, frozen and typed; the hash of its spec is its id."""
 
-import json
-import os
-import time
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
+import hashlib
+from typing import Any, Literal
 
-import numpy as np
-import torch
+import msgspec
 
-from generators import catalog, strict_json
+from generators import strict_json
 from generators.dataset import UserError
-from generators.randomness import random_words
-from suppression_bench import provenance, trained
-from suppression_bench.encoder import Encoder
-from suppression_bench.evaluation import probe as probing
-from suppression_bench.evaluation.measure import measure
-from suppression_bench.evaluation.online_probe import OnlineProbe
-from suppression_bench.evaluation.represent import Representation
-from suppression_bench.evaluation.trace import Trace
-from suppression_bench.method import Info, Method
-from suppression_bench.results import predictions
-from suppression_bench.results import record as records
-from suppression_bench.spec import Cell
-from suppression_bench.training import checkpoint, gradient_cache, loop, optimizers
-from suppression_bench.training.data import Data
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
+
+METRIC_VIEWS = 2  # drawn to measure alignment, whatever the method
+MOST_TRACED = 100  # steps of a trace: a record stays small
 
 
-def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int], None] | None = None) -> dict:
-    """Run a cell to its record, or return the record that is there.
+class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of all parts of a cell: immutable, and an unknown key is an error."""
 
-    Killed at any moment, the next call goes on from the last checkpoint and ends with the same weights (on a CPU).
+
+class DatasetSetting(Struct):
+    """A dataset by name, version and options, as its manifest has them: no path of a source, no digest.
+
+    bits: how many of the constant channels are in use; they are a knob of reading, not of the files.
+    file: SHA-256 of a user's own dataset file, else None.
+    """
+
+    name: str
+    version: int
+    options: dict[str, Any]
+    seed: int = 0
+    bits: int = 0
+    file: str | None = None
+
+
+class PlugIn(Struct):
+    """A method, loss or encoder with all its options resolved.
+
+    version: of a built-in one, raised when its numbers change. file: SHA-256 of a user's own file. One of them is None.
+    """
+
+    name: str
+    options: dict[str, Any]
+    version: int | None = None
+    file: str | None = None
+
+
+class Strength(Struct):
+    """The dataset setting that makes the competitor stronger, and its value in this cell."""
+
+    key: str
+    value: Any
+
+
+class SuiteName(Struct):
+    """The suite that a cell belongs to."""
+
+    name: str
+    version: int
+
+
+class Augmentation(Struct):
+    """What is drawn anew for each view.
 
     Arguments:
-        cell: resolved, its data folder known.
-        folder: where the record, the weights and the checkpoints go.
-        device: where to train.
-        note: called now and then with (steps done, steps in all).
-
-    Raises:
-        UserError: damaged data, or a checkpoint of a run that has changed.
+        crop: torchvision (area and log-aspect uniform), tensorflow (aspect and integer height uniform) or none.
+        area: smallest and largest share of the image's area.
+        aspect: smallest and largest ratio of width to height.
+        antialias: whether shrinking averages (torchvision does, the notebook's `tf.image.resize` does not).
+        flip: probability of mirroring left and right.
+        jitter: probability of changing brightness, contrast, saturation and hue, in a random order.
+        jitter_strength: factors lie within .8, .8, .8 and .2 times this around no change (SimCLR: 1, on CIFAR .5).
+        grey: probability of taking the colour away.
+        blur: probability of a Gaussian blur, for all views or one for each (BYOL: 1.0,0.1).
+        solarize: probability of inverting pixels of .5 and more, for all views or one for each (BYOL: 0,0.2).
     """
-    if (folder / records.NAME).exists():
-        found = records.read(folder / records.NAME)
-        if found["run"]["status"] != "failed":
-            return found
-    began = time.monotonic()
-    folder.mkdir(parents=True, exist_ok=True)
-    spec = cell.spec
-    data = Data(cell.folder, spec["data"]["bits"])
-    data.check()
-    training, augmentation = Training(**spec["train"]), Augmentation(**spec["augmentation"])
-    options = probing.Probing(**spec["probe"])
-    samples = data.samples("pretrain", device)
-    method = build(cell, data, len(samples)).to(device, memory_format=torch.channels_last)
-    watching, traces, outcome = [], [], loop.Outcome("ok", 0, float("nan"), 0, 0.0)
-    if method.trains:
-        if "online" in options.kinds:
-            watching = _online(data, method, training, len(samples), spec["seed"], device)
-        if options.trace:
-            steps = training.total_steps(len(samples))
-            traces = [Trace(data, method, options, steps, spec["seed"], *watching)]
-        labels = _labels(data, method, device) if method.needs_labels else None
-        outcome = loop.train(
-            method, samples, training, augmentation, seed=spec["seed"], labels=labels,
-            observers=[*watching, *traces], folder=folder, identity=_identity(cell, device), note=note,
-        )  # fmt: skip
-    status, probes, collapsed, metrics = outcome.status, [], [], {}
-    if status == "ok":
-        online = {probe.feature: probe for observer in watching for probe in observer.probes()}
-        describe = Representation(data, method, options, augmentation, spec["seed"]) if options.metric_samples else None
-        kept: dict = {}
-        probes, collapsed, finite = measure(data, method, options, online, spec["seed"], device, describe, kept)
-        metrics = describe.found() if describe and finite else {}
-        status = "ok" if finite else "invalid_features"
-        save_encoder(method.encoder, folder / trained.WEIGHTS, data.image_shape)
-        if finite:
-            predictions.write(folder, cell.identity, kept)
-    views = outcome.steps * training.batch_size
-    seconds = outcome.seconds - sum(trace.seconds for trace in traces)
-    run_part = {
-        "status": status,
-        "error": None if status != "diverged" else f"the loss was not finite at step {outcome.steps}",
-        "steps": outcome.steps,
-        "resumes": outcome.resumes,
-        "seconds": round(time.monotonic() - began, 3),
-        "images_per_second": round(views / seconds, 1) if seconds > 0 else 0,
-        "peak_memory_bytes": provenance.peak_memory(device),
-        "loss": outcome.loss if np.isfinite(outcome.loss) else None,
-        "collapsed": collapsed,
-    }
-    traced = {records.TRACE: traces[0].found()} if traces and traces[0].points else {}
-    made = _store(cell, folder, device, run_part, probes, metrics, traced)
-    checkpoint.clear(folder)
-    (folder / "traceback.txt").unlink(missing_ok=True)  # of an earlier try
-    return made
+
+    crop: Literal["torchvision", "tensorflow", "none"] = "torchvision"
+    area: tuple[float, ...] = (0.08, 1.0)
+    aspect: tuple[float, ...] = (3 / 4, 4 / 3)
+    antialias: bool = True
+    flip: float = 0.0
+    jitter: float = 0.0
+    jitter_strength: float = 1.0
+    grey: float = 0.0
+    blur: float | tuple[float, ...] = 0.0
+    solarize: float | tuple[float, ...] = 0.0
+
+    def __post_init__(self):
+        for name, most in (("area", 1.0), ("aspect", 100.0)):
+            values = getattr(self, name)
+            if len(values) != 2 or not 0 < values[0] <= values[1] <= most:
+                raise UserError(
+                    f"augmentation.{name} must be two numbers with 0 < low <= high <= {most:g}, got {list(values)}"
+                )
+        for name in ("flip", "jitter", "grey", "blur", "solarize"):
+            values = self.per_view(name)
+            if not values or not all(0 <= value <= 1 for value in values):
+                raise UserError(f"augmentation.{name} is a probability, from 0 to 1, got {getattr(self, name)}")
+        if not 0 < self.jitter_strength <= 2.5:  # beyond, the hue's .2 would go more than once round the circle
+            raise UserError(f"augmentation.jitter_strength must be above 0, at most 2.5, got {self.jitter_strength}")
+
+    def per_view(self, name: str) -> list[float]:
+        """A probability as a list: one value for all views, or one for each."""
+        value = getattr(self, name)
+        return list(value) if isinstance(value, (list, tuple)) else [value]
+
+    def probability(self, name: str, view: int) -> float:
+        """That of an option in a view, the last one where fewer are given than there are views.
+
+        >>> Augmentation(blur=(1.0, 0.1)).probability("blur", 1)
+        0.1
+        """
+        values = self.per_view(name)
+        return values[min(view, len(values) - 1)]
+
+    def uses(self, name: str) -> bool:
+        """Whether any view may be changed so."""
+        return any(self.per_view(name))
+
+    def check(self, shape: tuple[int, int, int], views: int) -> None:
+        """Whether images of (height, width, channels) can be changed so.
+
+        Arguments:
+            shape: of an image.
+            views: of the method. The metrics draw two of every method, so two values are never too many.
+
+        Raises:
+            UserError: more values than views, colour where the images have none, or a blur of images too small for it.
+        """
+        for name in ("blur", "solarize"):
+            values = self.per_view(name)
+            if len(values) > max(views, METRIC_VIEWS):
+                raise UserError(
+                    f"augmentation.{name} has {len(values)} values {values}, the method has {views} views; "
+                    f"give one value for all views, or at most {max(views, METRIC_VIEWS)}"
+                )
+        for name in ("jitter", "grey"):
+            if shape[2] != 3 and self.uses(name):
+                raise UserError(
+                    f"augmentation.{name} {getattr(self, name)} needs images with 3 channels, these have {shape[2]}; "
+                    f"set augmentation.{name} to 0"
+                )
+        if self.uses("blur") and min(shape[:2]) < 20:
+            raise UserError(
+                f"augmentation.blur {self.blur} needs images of 20 pixels or more (its kernel is a tenth of them), "
+                f"these have {min(shape[:2])}; set augmentation.blur to 0"
+            )
 
 
-def check(cell: Cell) -> None:
-    """What can be known of a cell before anything is written: its data is whole and its batches can be filled.
+class Train(Struct):
+    """How a method is trained.
 
-    Raises:
-        UserError: damaged data, a batch larger than the training split, options that the loss refuses, colours to change
-            where there are none, or parts of a batch for a method that has none.
+    Arguments:
+        batch_size: samples per step; an epoch's last, smaller batch is left out.
+        steps: number of steps (or give epochs).
+        epochs: passes over the training split.
+        shuffle: a new order every epoch; otherwise the same batches in file order (as in the RandBit notebook).
+        optimizer: adam (coupled L2), adamw, sgd or lars.
+        learning_rate: at its highest.
+        weight_decay: on kernels only, never on biases and batch norm.
+        momentum: of sgd and lars.
+        epsilon: of adam and adamw.
+        schedule: of the learning rate after the warm-up: linear or cosine to 0, constant, or step.
+        milestones: of the step schedule, shares of training behind each of which the rate falls.
+        decay: of the step schedule, what the rate is multiplied with at each milestone.
+        warmup_epochs: epochs of linear warm-up.
+        initialisation: torch (its layers' own) or glorot (Keras').
+        precision: fp32; tf32, the same with the short products that some CUDA devices have; or bf16 autocast for the
+            network (losses stay in fp32).
+        compile: torch.compile for the encoder: none, default, or reduce-overhead (CUDA graphs).
+        micro_batch: samples that pass the network at once, 2 or more, with the whole batch's negatives (a gradient
+            cache); the last part may be smaller, but no single sample.
+        deterministic: refuse kernels that may give other bits in a second run (a CPU has none).
+        checkpoint_seconds: time between two checkpoints.
     """
-    data = Data(cell.folder, cell.spec["data"]["bits"])
-    data.check()
-    method = catalog.load_class("suppression_bench.methods", cell.references["method"], Method)
-    Augmentation(**cell.spec["augmentation"]).check(data.image_shape, method.views)
-    if cell.spec["loss"]:
-        _try_loss(cell, method)
-    if method.trains:
-        training = Training(**cell.spec["train"])
-        training.steps_per_epoch(data.manifest["splits"]["pretrain"]["count"])
-        if training.micro_batch:
-            gradient_cache.require(method, cell.spec["method"]["name"])
+
+    batch_size: int = 256
+    steps: int | None = None
+    epochs: int | None = None
+    shuffle: bool = True
+    optimizer: Literal["adam", "adamw", "sgd", "lars"] = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    momentum: float = 0.9
+    epsilon: float = 1e-8
+    schedule: Literal["linear", "cosine", "constant", "step"] = "cosine"
+    milestones: tuple[float, ...] = (0.8, 0.95)
+    decay: float = 0.1
+    warmup_epochs: int = 0
+    initialisation: Literal["torch", "glorot"] = "torch"
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
+    compile: Literal["none", "default", "reduce-overhead"] = "none"
+    micro_batch: int | None = None
+    deterministic: bool = False
+    checkpoint_seconds: float = 30.0
+
+    def __post_init__(self):
+        if (self.steps is None) == (self.epochs is None):
+            raise UserError("train: give exactly one of steps and epochs")
+        for name in ("batch_size", "steps", "epochs", "learning_rate", "epsilon", "micro_batch"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise UserError(f"train.{name} must be above 0, got {value}")
+        if self.micro_batch is not None and self.micro_batch > self.batch_size:
+            raise UserError(
+                f"train.micro_batch must be at most train.batch_size ({self.batch_size}), got {self.micro_batch}"
+            )
+        if self.micro_batch is not None and (self.micro_batch == 1 or self.batch_size % self.micro_batch == 1):
+            raise UserError(
+                f"train.micro_batch {self.micro_batch} leaves a part of one sample of train.batch_size "
+                f"{self.batch_size}, which batch norm cannot normalise; it must be 2 or more, and the last part must "
+                "not be one sample"
+            )
+        if not 0 < self.decay <= 1:
+            raise UserError(f"train.decay must be above 0 and at most 1, got {self.decay}")
+        milestones = list(self.milestones)
+        if milestones != sorted(set(milestones)) or not all(0 < milestone < 1 for milestone in milestones):
+            raise UserError(f"train.milestones must be rising shares of training between 0 and 1, got {milestones}")
+
+    def steps_per_epoch(self, count: int) -> int:
+        """Full batches in `count` samples.
+
+        Raises:
+            UserError: fewer samples than a batch has.
+        """
+        if count < self.batch_size:
+            raise UserError(
+                f"train.batch_size {self.batch_size} is larger than the {count} training samples; set it lower"
+            )
+        return count // self.batch_size
+
+    def total_steps(self, count: int) -> int:
+        """Steps of the whole training on `count` samples."""
+        return self.steps if self.steps is not None else (self.epochs or 0) * self.steps_per_epoch(count)
 
 
-def _try_loss(cell: Cell, method: type[Method]) -> None:
-    # On a few random projections: a loss says only then what is wrong with its options, and a suite's other cells would
-    # have trained for hours until the turn of this one.
-    generator = torch.Generator().manual_seed(0)
-    first, second, negatives = torch.randn(3, 8, 16, generator=generator)
-    given = {"negatives": negatives, "labels": torch.arange(8) // 2}
-    try:
-        _loss(cell)(first, second, **{name: given[name] for name in method.passes})
-    except UserError as error:
-        raise UserError(f"{cell.label}: {error}") from None
-    except Exception:
-        return  # a user's loss may want other shapes: what it says in training goes into the record
+class Probing(Struct):
+    """Which probes measure the encoder.
 
-
-def failure(cell: Cell, folder: Path, error: str) -> dict:
-    """Write the record of a cell that ended with an error; the next run tries it again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    run_part = {"status": "failed", "error": error, "steps": 0, "resumes": 0, "seconds": 0.0, "images_per_second": 0}
-    run_part |= {"peak_memory_bytes": 0, "loss": None, "collapsed": []}
-    return _store(cell, folder, torch.device("cpu"), run_part, [], {}, {})
-
-
-def _store(cell: Cell, folder: Path, device, run_part: dict, probes: list, metrics: dict, more: dict) -> dict:
-    made = {
-        "schema": records.SCHEMA,
-        "id": cell.identity,
-        "spec": cell.spec,
-        "code": provenance.code(cell.references["method"]),
-        "environment": provenance.environment(device),
-        "run": run_part,
-        "probes": probes,
-        "metrics": metrics,
-        **more,
-    }
-    records.write(folder, made)
-    return made
-
-
-def _loss(cell: Cell) -> Callable:
-    """The cell's loss with its options filled in."""
-    function = catalog.load_function("suppression_bench.losses", cell.references["loss"])
-    return partial(function, **cell.spec["loss"]["options"])
-
-
-def build(cell: Cell, data: Data, count: int) -> Method:
-    """The cell's method around its encoder, initialised from the seed."""
-    spec, references = cell.spec, cell.references
-    encoder_class = catalog.load_class("suppression_bench.encoders", references["encoder"], Encoder)
-    method_class = catalog.load_class("suppression_bench.methods", references["method"], Method)
-    loop.seed_torch(loop.training_key(spec["seed"]), loop.INITIAL)
-    encoder = encoder_class(data.image_shape[0], data.channels, **spec["encoder"]["options"])
-    targets = data.targets() if method_class.needs_labels else {}
-    info = Info(data.image_shape, data.bits, count, targets)
-    arguments = []
-    if spec["loss"]:
-        arguments = [_loss(cell)]
-    method = method_class(encoder, info, *arguments, **spec["method"]["options"])
-    if spec["train"]["initialisation"] == "glorot":
-        optimizers.glorot(method)
-    method.after_build()
-    return method
-
-
-def save_encoder(encoder: Encoder, path: Path, image_shape: tuple[int, int, int]) -> None:
-    """The frozen encoder's weights as safetensors, whole or not at all; the header holds the pictures' shape.
-
-    The record does not say the shape, and without it `trained.load` could not build the encoder again.
+    Arguments:
+        kinds: lbfgs, sgd and online (trained beside the method on its first view, only to watch).
+        layers: encoder, and head for the method's own projection (a VAE's posterior mean).
+        l2: the grid from which a held-out part of the train split chooses.
+        block_size: images per forward pass.
+        metric_samples: the most test samples whose features are described by alignment, uniformity and so on; 0: none.
+        trace: at how many log-spaced training steps, at most, every feature is probed (the learning order); 0: none.
     """
-    from safetensors.torch import save
 
-    partial_path = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    weights = {name: tensor.contiguous().cpu() for name, tensor in encoder.state_dict().items()}
-    # One entry only: the order of several is left to chance in the file.
-    partial_path.write_bytes(save(weights, metadata={trained.SHAPE: " ".join(map(str, image_shape))}))
-    partial_path.replace(path)
+    kinds: tuple[str, ...] = ("lbfgs",)
+    layers: tuple[str, ...] = ("encoder",)
+    l2: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+    block_size: int = 1000
+    metric_samples: int = 10_000
+    trace: int = 0
 
-
-def _labels(data: Data, method: Method, device) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(data.labels("pretrain", name)).to(device) for name in method.info.targets}
-
-
-def _online(data: Data, method: Method, training: Training, count: int, seed: int, device) -> list[OnlineProbe]:
-    tasks = [
-        probing.Task(feature, data.classes(feature), data.labels("pretrain", feature))
-        for feature in data.probes()
-        if data.has_label("pretrain", feature)
-    ]
-    if not tasks:  # no feature that is probed has a label on the training split
-        return []
-    steps, warmup = training.total_steps(count), training.warmup_epochs * training.steps_per_epoch(count)
-    head_seed = int(random_words(loop.training_key(seed), loop.INITIAL, 1, count=1)[0] >> np.uint64(1))
-    return [OnlineProbe(method.encoder.width, tasks, training, steps, warmup, head_seed, device)]
+    def __post_init__(self):
+        for name, allowed in (("kinds", {"lbfgs", "sgd", "online"}), ("layers", {"encoder", "head"})):
+            unknown = sorted(set(getattr(self, name)) - allowed)
+            if unknown:
+                raise UserError(f"probe.{name}: {', '.join(unknown)} is not one of {', '.join(sorted(allowed))}")
+        if self.metric_samples < 0:
+            raise UserError(f"probe.metric_samples must be 0 (no metrics) or more, got {self.metric_samples}")
+        if not 0 <= self.trace <= MOST_TRACED:
+            raise UserError(
+                f"probe.trace must be a number of steps from 0 (no trace) to {MOST_TRACED}, got {self.trace}"
+            )
 
 
-def _identity(cell: Cell, device: torch.device) -> dict:
-    # Flat, so that a refusal can name each differing field.
-    flat = {
-        f"code.{key}": value for key, value in provenance.code(cell.references["method"]).items() if key != "commit"
-    }
-    flat.update({key: provenance.environment(device)[key] for key in ("torch", "device", "threads")})
-    for section, value in cell.spec.items():
-        pairs = value.items() if isinstance(value, dict) else [("", value)]
-        flat.update({f"{section}.{name}".rstrip("."): _plain(inner) for name, inner in pairs})
-    return flat
+class Cell(Struct):
+    """One dataset setting x method x seed: everything that names it, and nothing of this machine.
 
-
-def _plain(value):
-    return value if isinstance(value, (str, int, float, bool, type(None))) else json.loads(strict_json.dumps(value))
-
-
-def device_of(name: str) -> torch.device:
-    """The device of --device: auto takes CUDA where there is one.
-
-    Raises:
-        UserError: cuda where there is none.
+    varied: dotted name -> value of the settings that are shown beside the method's name.
     """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device cuda: torch sees no CUDA device here; use --device cpu or auto")
-    return torch.device(name)
+
+    suite: SuiteName | None
+    recipe: str
+    dataset: DatasetSetting
+    method: PlugIn
+    loss: PlugIn | None
+    encoder: PlugIn
+    augmentation: Augmentation
+    train: Train
+    probe: Probing
+    probe_version: int
+    strength: Strength | None
+    varied: dict[str, Any]
+    seed: int
+
+    @property
+    def id(self) -> str:
+        """SHA-256 of the canonical JSON of the spec."""
+        return digest_of(msgspec.to_builtins(self))
+
+    @property
+    def setting(self) -> str:
+        """The varied settings as text: "temperature=0.1 head=64"."""
+        return " ".join(f"{key.partition('.')[2]}={value_text(value)}" for key, value in self.varied.items())
+
+    @property
+    def title(self) -> str:
+        """Method, varied settings and strength."""
+        parts = [self.method.name, self.setting]
+        if self.strength and f"data.{self.strength.key}" not in self.varied:
+            parts.append(f"{self.strength.key}={value_text(self.strength.value)}")
+        return " ".join(filter(None, parts))
+
+    @property
+    def label(self) -> str:
+        """The title and the seed."""
+        return f"{self.title} seed={self.seed}"
+
+    @property
+    def folder_name(self) -> str:
+        """The label and the first digits of the id, as a folder's name."""
+        return f"{self.label.replace(' ', '-').replace('/', '_')}-{self.id[:8]}"
+
+    def settings(self) -> dict[str, Any]:
+        """Every setting under its dotted name.
+
+        Sections: data (the dataset's seed, bits and options), method, loss, encoder, augmentation, train, probe.
+        """
+        dataset = self.dataset
+        values = {"data.dataset": dataset.name, "data.seed": dataset.seed, "data.bits": dataset.bits}
+        values |= {f"data.{key}": value for key, value in dataset.options.items()}
+        for section in ("method", "loss", "encoder"):
+            if plugin := getattr(self, section):
+                values[f"{section}.name"] = plugin.name
+                values |= {f"{section}.{key}": value for key, value in plugin.options.items()}
+        for section in ("augmentation", "train", "probe"):
+            options = msgspec.to_builtins(getattr(self, section))
+            values |= {f"{section}.{key}": value for key, value in options.items()}
+        return values
+
+
+def digest_of(spec: Any) -> str:
+    """SHA-256 of the canonical JSON of plain values."""
+    return hashlib.sha256(strict_json.dumps(spec).encode()).hexdigest()
+
+
+def value_text(value: Any) -> str:
+    """A setting's value as text without spaces.
+
+    >>> value_text([20, 80]), value_text(0.1)
+    ('20+80', '0.1')
+    """
+    return "+".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def strength_text(strength: Strength | None) -> str:
+    """A competitor's strength as text, "" where there is none.
+
+    >>> strength_text(Strength(key="sizes", value=[20, 80])), strength_text(None)
+    ('20+80', '')
+    """
+    return "" if strength is None or strength.value is None else value_text(strength.value)
+
+
+def settings_key(cell: Cell, *, dataset: bool = True, code: bool = True) -> str:
+    """Hash of everything that can move a number but the seed: equal keys are seeds of the same setting.
+
+    Names (suite, what is varied or the strength) and what cannot move a number (the time between checkpoints, the
+    probe's block size) stay outside.
+
+    Arguments:
+        cell: its spec.
+        dataset: whether the dataset belongs to the setting; without it cells of one method on other data are equal.
+        code: whether versions and files of plug-ins do; a check of changed code compares without them.
+    """
+    spec = msgspec.to_builtins(cell)
+    for name in ("suite", "strength", "varied", "seed"):
+        del spec[name]
+    del spec["train"]["checkpoint_seconds"], spec["probe"]["block_size"]
+    if not dataset:
+        del spec["dataset"]
+    if not code:
+        for section in ("dataset", "method", "loss", "encoder"):
+            for name in ("version", "file"):
+                (spec.get(section) or {}).pop(name, None)
+    return digest_of(spec)

@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from generators.dataset import UserError
 from suppression_bench import cell as cells
 from suppression_bench import provenance
+from suppression_bench.cell import Augmentation, Train
 from suppression_bench.evaluation import probe as probing
 from suppression_bench.evaluation.features import extract
 from suppression_bench.evaluation.online_probe import OnlineProbe
@@ -22,9 +23,7 @@ from suppression_bench.stopwatch import Turns, peak, timed
 from suppression_bench.training import execution, loop, optimizers
 from suppression_bench.training.data import Data
 from suppression_bench.training.epoch import Epoch
-from suppression_bench.training.options import Training
 from suppression_bench.training.samples import Samples, Streamed
-from suppression_bench.training.views import Augmentation
 
 WARM_UP = 2  # steps before the clock starts: memory is allocated, kernels are chosen
 TURN = (
@@ -52,7 +51,7 @@ class Bench:
         spec = cell.spec
         self.cell, self.device, self.steps, self.seed = cell, device, steps, spec["seed"]
         self.data = Data(cell.folder, spec["data"]["bits"], say)
-        training = Training(**spec["train"])
+        training = Train(**spec["train"])
         self.training = dataclasses.replace(training, steps=WARM_UP + steps, epochs=None)
         self.augmentation, self.probing = Augmentation(**spec["augmentation"]), probing.Probing(**spec["probe"])
         self.samples = self.data.samples("pretrain", device)
@@ -183,7 +182,7 @@ class Bench:
             "execution": {
                 name: getattr(self.training, name)
                 for name in EXECUTION
-                if getattr(self.training, name) != getattr(Training, name)
+                if getattr(self.training, name) != getattr(Train(steps=1), name)
             },
             "pictures": "streamed" if isinstance(self.samples, Streamed) and self.device.type != "cpu" else held,
             "environment": provenance.environment(self.device),

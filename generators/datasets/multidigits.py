@@ -94,6 +94,10 @@ class MultiDigits(Dataset):
             self.splits.update(zip(self.probes[feature], wanted, strict=True))
             self._split_size.update(dict.fromkeys(self.probes[feature], side))
 
+    @classmethod
+    def settle(cls, options):
+        return {**options, "count": 2} if options["count"] is None and not options["sizes"] else options
+
     def draw(self, split, index, stream):
         probe = split != "pretrain"
         part = "test" if split.startswith("probe-test") else "train"

@@ -75,6 +75,11 @@ class RandBit(Dataset):
         else:
             self.recipe = "randbit" if self.source.count("train") >= LARGE else "randbit-small"
 
+    @classmethod
+    def settle(cls, options):
+        named = options["digit_source"] or options["image_source"]
+        return options if named else {**options, "digit_source": DIGITS}
+
     def _count(self, part: str, wanted: int | None) -> int:
         available = self.source.count(part)
         if wanted is not None and not 1 <= wanted <= available:

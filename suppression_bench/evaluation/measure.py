@@ -5,11 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from suppression_bench.cell import Probing
 from suppression_bench.evaluation.features import extract
 from suppression_bench.evaluation.probe import (
     SMALLEST_DEVIATION,
     Probe,
-    Probing,
     Task,
     confusion,
     fit_lbfgs,

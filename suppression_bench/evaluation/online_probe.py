@@ -5,9 +5,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from suppression_bench.cell import Train
 from suppression_bench.evaluation.probe import Probe, Task
 from suppression_bench.training import optimizers
-from suppression_bench.training.options import Training
 
 
 class OnlineProbe:
@@ -29,7 +29,7 @@ class OnlineProbe:
         self,
         width: int,
         tasks: list[Task],
-        training: Training,
+        training: Train,
         steps: int,
         warmup: int,
         seed: int,
@@ -46,10 +46,10 @@ class OnlineProbe:
         self.layer.to(device)
         self.labels = [torch.from_numpy(np.asarray(task.labels)).to(device) for task in tasks]
         self.training, self.steps, self.warmup = training, steps, warmup
-        self.optimizer = training.build_optimizer(self.layer, 0.0)
+        self.optimizer = optimizers.build(self.layer, training, 0.0)
 
     def __call__(self, step: int, features: Tensor, index: Tensor) -> None:
-        optimizers.set_rate(self.optimizer, self.training.rate(step, self.steps, self.warmup))
+        optimizers.set_rate(self.optimizer, optimizers.learning_rate(self.training, step, self.steps, self.warmup))
         parts = self.layer(features.float()).split(self.classes, dim=1)
         loss = sum(F.cross_entropy(part, labels[index]) for part, labels in zip(parts, self.labels, strict=True))
         self.optimizer.zero_grad(set_to_none=True)

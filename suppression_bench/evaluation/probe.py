@@ -1,13 +1,11 @@
 """Linear probes on a frozen encoder: L-BFGS on standardised features, and plain SGD on raw ones."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from generators.dataset import UserError
 from generators.randomness import permutation, random_words, stream_key
 from suppression_bench.evaluation import lbfgs
 
@@ -15,42 +13,6 @@ VERSION = 1
 SMALLEST_DEVIATION = 1e-6
 MOST_TRACED = 100  # a record stays small
 HELD_OUT = 5  # every fifth sample of the shuffled train split chooses the L2 strength
-
-
-@dataclass(frozen=True, kw_only=True)
-class Probing:
-    """Which probes measure the encoder.
-
-    Arguments:
-        kinds: lbfgs, sgd and online (trained beside the method on its first view, only to watch).
-        layers: encoder, and head for the method's own projection (a VAE's posterior mean).
-        l2: the grid from which a held-out part of the train split chooses.
-        block_size: pictures per forward pass.
-        metric_samples: the most test samples whose features are described by alignment, uniformity and so on; 0 for none.
-        trace: at how many log-spaced training steps, at most, every feature is probed (the learning order); 0 for none.
-    """
-
-    kinds: list[str] = ("lbfgs",)
-    layers: list[str] = ("encoder",)
-    l2: list[float] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-    block_size: int = 1000
-    metric_samples: int = 10_000
-    trace: int = 0
-
-    # Younger than published records: left out of a spec while at their defaults, so that those cells keep their ids.
-    later: ClassVar[tuple[str, ...]] = ("metric_samples", "trace")
-
-    def __post_init__(self):
-        for name, allowed in (("kinds", {"lbfgs", "sgd", "online"}), ("layers", {"encoder", "head"})):
-            unknown = sorted(set(getattr(self, name)) - allowed)
-            if unknown:
-                raise UserError(f"probe.{name}: {', '.join(unknown)} is not one of {', '.join(sorted(allowed))}")
-        if self.metric_samples < 0:
-            raise UserError(f"probe.metric_samples must be 0 (no metrics) or more, got {self.metric_samples}")
-        if not 0 <= self.trace <= MOST_TRACED:
-            raise UserError(
-                f"probe.trace must be a number of steps from 0 (no trace) to {MOST_TRACED}, got {self.trace}"
-            )
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,13 @@ import torch
 from torch import Tensor
 
 from generators.randomness import permutation, random_words, stream_key
+from suppression_bench.cell import Augmentation, Probing
 from suppression_bench.evaluation import metrics, separation
 from suppression_bench.evaluation.features import extract
 from suppression_bench.evaluation.neighbours import agreement, nearest, vote
-from suppression_bench.evaluation.probe import Probing
 from suppression_bench.method import Method
 from suppression_bench.training.augment import Draws, augment, draw
 from suppression_bench.training.data import Data, Samples
-from suppression_bench.training.views import Augmentation
 
 VERSION = 1
 # One constant per decision: never renumber, a later decision takes the next number.

@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from suppression_bench.cell import Probing
 from suppression_bench.evaluation.features import extract
 from suppression_bench.evaluation.online_probe import OnlineProbe
-from suppression_bench.evaluation.probe import Probe, Probing, Task, fit_lbfgs, fit_sgd
+from suppression_bench.evaluation.probe import Probe, Task, fit_lbfgs, fit_sgd
 from suppression_bench.evaluation.represent import chosen
 from suppression_bench.method import Method
 from suppression_bench.training import execution

@@ -1,133 +1,218 @@
-"""The record of a cell: one strict JSON file, from which everything that people look at is rendered."""
+"""The record of a cell: one typed schema, strictly read, from which everything that people look at is rendered."""
 
-import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from generators import strict_json
 from generators.dataset import UserError
-from suppression_bench.results.identity import provenance_faults, spec_faults
+from suppression_bench.cell import Cell, digest_of
 
 NAME = "result.json"
 PLAN = "cells.json"  # every cell that a run's folder is to hold
-SCHEMA = 1
-LARGEST = 2_000_000
-STATUSES = ("ok", "diverged", "failed", "invalid_features")
+SCHEMA = 2
+LARGEST = 2_000_000  # bytes
+OLD = "an older version wrote it, with another schema; run the cells again, or read it with that version"
 
-NUMBER = (int, float)
-KEYS = {
-    "schema": int,
-    "id": str,
-    "spec": dict,
-    "code": dict,
-    "environment": dict,
-    "run": dict,
-    "probes": list,
-    "metrics": dict,
-}
-RUN_KEYS = {
-    "status": str, "error": (str, type(None)), "steps": int, "resumes": int, "seconds": NUMBER, "images_per_second": NUMBER,
-    "peak_memory_bytes": int, "loss": (*NUMBER, type(None)), "collapsed": list,
-}  # fmt: skip
-PROBE_KEYS = {
-    "feature": str, "probe": str, "layer": str, "splits": list, "confusion": list, "n": int, "chance": NUMBER,
-    "majority": NUMBER, "train_correct": int, "train_n": int, "l2": (*NUMBER, type(None)), "converged": bool, "absent": list,
-}  # fmt: skip
-
-# What the features look like, from the test split's normalised features; {} in a record that has none of it. Undefined
-# is null, and a list is then empty. `n` test samples; neighbours vote (`voters` of the train split) or agree (`neighbours`
-# of the test split).
-METRICS_KEYS = {
-    "version": int,
-    "temperature": NUMBER,
-    "voters": int,
-    "neighbours": int,
-    "layers": list,
-    "features": list,
-}
-PLACE_KEYS = {"layer": str, "splits": list, "n": int}
-MAYBE = (*NUMBER, type(None))
-LAYER_KEYS = {
-    **PLACE_KEYS, "alignment": MAYBE, "uniformity": MAYBE, "effective_rank": MAYBE, "positive_similarity": MAYBE,
-    "negative_similarities": list, "gradient_ratios": list,
-}  # fmt: skip
-FEATURE_KEYS = {
-    **PLACE_KEYS, "feature": str, "tolerance": MAYBE, "sensitivity": MAYBE, "knn_correct": (int, type(None)), "agreement": MAYBE,
-}  # fmt: skip
-
-# Optional: how many test samples each feature's probe got right after some training steps (docs/protocol.md).
-TRACE = "trace"
-TRACE_KEYS = {"version": int, "probe": str, "l2": MAYBE, "points": list}
-POINT_KEYS = {
-    "step": int, "feature": str, "splits": list, "correct": int, "n": int, "train_n": int, "converged": bool,
-}  # fmt: skip
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+Splits = tuple[str, str]  # train and test
 
 
-def write(folder: Path, record: dict) -> None:
-    """Write the record atomically and last: its presence says that the cell is done.
+class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of all parts of a record: immutable, and an unknown key is an error."""
 
-    Raises:
-        UserError: the record breaks its own schema (a fault of this program).
+
+class Data(Struct):
+    """The data that the cell saw: their content digest, and the features that form a group, as {"bits": ["bit00"]}."""
+
+    digest: Digest
+    groups: dict[str, list[str]] = {}
+
+
+class Code(Struct):
+    """The program: version, commit, digest of the packages' sources and of the method's file."""
+
+    version: str
+    commit: str | None
+    sources: str
+    method: str
+
+
+class Environment(Struct):
+    """Where the cell ran."""
+
+    device: str
+    torch: str
+    python: str = ""
+    numpy: str = ""
+    platform: str = ""
+    cpu_capability: str = ""
+    threads: Count = 0
+
+
+class Run(Struct):
+    """How the run went.
+
+    error: why it is not ok. loss: mean of the last steps. collapsed: layers whose features are constant.
     """
-    check(record, str(folder / NAME))
-    partial = folder / f"{NAME}.{os.getpid()}.tmp"
-    with open(partial, "w", encoding="ascii") as file:
-        file.write(strict_json.dumps(record) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(folder / NAME)
+
+    status: Literal["ok", "diverged", "failed", "invalid_features"]
+    error: str | None = None
+    steps: Count = 0
+    resumes: Count = 0
+    seconds: float = 0.0
+    images_per_second: float = 0.0
+    peak_memory_bytes: Count = 0
+    loss: float | None = None
+    collapsed: list[str] = []
 
 
-def read(path: Path) -> dict:
-    """A record, strictly read; its accuracies follow from its integers.
+class Probe(Struct):
+    """One linear probe of one feature: integers, from which every accuracy follows.
 
-    Raises:
-        UserError: too large, no strict JSON, unknown or missing keys, or numbers that contradict each other.
+    probe: lbfgs, online or sgd. confusion: test samples [true class][predicted class]. absent: classes that the train
+    split lacks.
     """
-    if path.exists() and not path.is_file():  # a folder, or a pipe, which would be waited for
-        raise UserError(f"{path}: no plain file; delete it and run the cell again")
-    if path.stat().st_size > LARGEST:
-        raise UserError(f"{path}: over {LARGEST} bytes is no record")
-    record = strict_json.loads(path.read_bytes(), str(path), floats=True)
-    try:
-        check(record, str(path))
-    except (ArithmeticError, RecursionError) as error:  # a whole number beyond any float, a value too deep
-        raise UserError(f"{path}: not a valid record ({error}); delete the file and run the cell again") from None
-    return record
+
+    feature: str
+    probe: str
+    layer: str
+    splits: Splits
+    confusion: list[list[Count]]
+    n: Positive
+    chance: float
+    majority: float
+    train_correct: Count
+    train_n: Positive
+    l2: float | None
+    converged: bool
+    absent: list[Count]
+
+    def __post_init__(self):
+        name, rows = f"probe {self.probe} of {self.feature}", self.confusion
+        if not rows or any(len(row) != len(rows) for row in rows):
+            raise ValueError(f"{name}: the confusion matrix is no square of counts")
+        if sum(map(sum, rows)) != self.n:
+            raise ValueError(f"{name}: the confusion matrix does not add up to n")
+        if abs(self.chance - 1 / len(rows)) > 1e-9:
+            raise ValueError(f"{name}: chance is not 1 / {len(rows)}")
+        if abs(self.majority - majority(rows)) > 1e-9:
+            raise ValueError(f"{name}: majority does not follow from the confusion matrix")
+        if self.train_correct > self.train_n:
+            raise ValueError(f"{name}: train_correct lies outside 0..train_n")
+
+    @property
+    def correct(self) -> int:
+        """Test samples on the diagonal of the confusion matrix."""
+        return sum(row[position] for position, row in enumerate(self.confusion))
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the test samples on the diagonal of the confusion matrix."""
+        return self.correct / self.n
 
 
-def check(record: dict, what: str) -> None:
-    keys = {**KEYS, TRACE: dict} if isinstance(record, dict) and TRACE in record else KEYS
-    faults = strict_json.faults(record, keys, "the record")
-    if not faults and record["schema"] != SCHEMA:
-        faults.append(f"schema {record['schema']} is not {SCHEMA}")
-    if not faults:
-        faults += strict_json.faults(record["run"], RUN_KEYS, "run")
-        faults += spec_faults(record["spec"]) + provenance_faults(record["code"], record["environment"])
-        if record["run"].get("status") not in STATUSES:
-            faults.append(f"run.status {record['run'].get('status')!r} is not one of {', '.join(STATUSES)}")
-        if record["id"] != hashlib.sha256(strict_json.dumps(record["spec"]).encode()).hexdigest():
-            faults.append("id is not the hash of spec")
-        for probe in record["probes"]:
-            faults += strict_json.faults(probe, PROBE_KEYS, "a probe") or _contradictions(probe)
-        faults += _metric_faults(record["metrics"])
-        faults += _trace_faults(record[TRACE]) if TRACE in record else []
-    if faults:
-        raise UserError(f"{what}: not a valid record ({'; '.join(faults[:5])}); delete the file and run the cell again")
+class LayerMetrics(Struct):
+    """What the normalised features of a layer look like on a test split; None where undefined, a list is then empty."""
+
+    layer: str
+    splits: Splits
+    n: Positive
+    alignment: float | None
+    uniformity: float | None
+    effective_rank: float | None
+    positive_similarity: float | None
+    negative_similarities: list[float]
+    gradient_ratios: list[float | None]
 
 
-def accuracy(probe: dict) -> float:
-    """Share of the test samples on the diagonal of the confusion matrix."""
-    return sum(row[i] for i, row in enumerate(probe["confusion"])) / probe["n"]
+class FeatureMetrics(Struct):
+    """What a layer's normalised features say of one feature on a test split."""
+
+    feature: str
+    layer: str
+    splits: Splits
+    n: Positive
+    tolerance: float | None
+    sensitivity: float | None
+    knn_correct: Count | None
+    agreement: float | None
+
+    def __post_init__(self):
+        if (self.knn_correct or 0) > self.n:
+            raise ValueError(f"metrics of {self.feature}: knn_correct lies outside 0..n")
 
 
-def is_bit(feature: str) -> bool:
-    """Whether a probed feature is one of the constant channels: bit00, bit01, ...
+class Metrics(Struct):
+    """Metrics of normalised features; `voters` of the train split vote, `neighbours` of the test split agree."""
 
-    >>> is_bit("bit07"), is_bit("bitten")
-    (True, False)
-    """
-    return feature[:3] == "bit" and feature[3:].isdigit()
+    version: int
+    temperature: float
+    voters: Count
+    neighbours: Count
+    layers: list[LayerMetrics]
+    features: list[FeatureMetrics]
+
+
+class TracePoint(Struct):
+    """How many test samples a feature's probe got right after a training step."""
+
+    step: Positive
+    feature: str
+    splits: Splits
+    correct: Count
+    n: Positive
+    train_n: Positive
+    converged: bool
+
+    def __post_init__(self):
+        if self.correct > self.n:
+            raise ValueError(f"trace of {self.feature}: correct lies outside 0..n")
+
+
+class Trace(Struct):
+    """Probes of the training's course (docs/protocol.md)."""
+
+    version: int
+    probe: str
+    l2: float | None
+    points: list[TracePoint]
+
+
+class Record(Struct):
+    """Everything that is known of a cell once it has ended."""
+
+    schema: Literal[2]
+    id: Digest
+    spec: Cell
+    data: Data
+    code: Code
+    environment: Environment
+    run: Run
+    probes: list[Probe]
+    metrics: Metrics | None = None
+    trace: Trace | None = None
+
+    @property
+    def is_ok(self) -> bool:
+        return self.run.status == "ok"
+
+    def group_of(self, feature: str) -> str:
+        """The group that a feature counts into: that of the bits, or the feature itself."""
+        return next((group for group, members in self.data.groups.items() if feature in members), feature)
+
+
+class Planned(Struct):
+    """A cell that a run's folder is to hold, and the name of its folder."""
+
+    id: Digest
+    folder: str
+    spec: Cell
 
 
 def majority(confusion: list[list[int]]) -> float:
@@ -135,62 +220,148 @@ def majority(confusion: list[list[int]]) -> float:
     return max(map(sum, confusion)) / sum(map(sum, confusion))
 
 
-def _contradictions(probe: dict) -> list[str]:
-    name, rows = f"probe {probe['probe']} of {probe['feature']}", probe["confusion"]
-    square = rows and all(isinstance(row, list) and len(row) == len(rows) for row in rows)
-    if not square or any(type(count) is not int or count < 0 for row in rows for count in row):
-        return [f"{name}: the confusion matrix is no square of counts"]
-    if sum(map(sum, rows)) != probe["n"] or probe["n"] == 0:
-        return [f"{name}: the confusion matrix does not add up to n"]
-    faults = []
-    if abs(probe["chance"] - 1 / len(rows)) > 1e-9:
-        faults.append(f"{name}: chance is not 1 / {len(rows)}")
-    if abs(probe["majority"] - majority(rows)) > 1e-9:
-        faults.append(f"{name}: majority does not follow from the confusion matrix")
-    if probe["train_n"] < 1 or not 0 <= probe["train_correct"] <= probe["train_n"]:
-        faults.append(f"{name}: train_correct lies outside 0..train_n, or train_n is 0")
-    return faults
+def to_json(record: Record) -> str:
+    """Canonical JSON of a record, one line.
+
+    Raises:
+        ValueError: a number that is not finite (JSON has none).
+    """
+    return strict_json.dumps(msgspec.to_builtins(record))
 
 
-def _metric_faults(metrics: dict) -> list[str]:
-    if not metrics:
-        return []
-    faults = strict_json.faults(metrics, METRICS_KEYS, "metrics")
-    if faults:
-        return faults
-    for layer in metrics["layers"]:
-        own = strict_json.faults(layer, LAYER_KEYS, "metrics of a layer") or _place_faults(layer)
-        if not own and not all(_is_number(value) for value in layer["negative_similarities"]):
-            own.append(f"metrics of {layer['layer']}: negative_similarities holds something else than numbers")
-        if not own and not all(value is None or _is_number(value) for value in layer["gradient_ratios"]):
-            own.append(f"metrics of {layer['layer']}: gradient_ratios holds something else than numbers and null")
-        faults += own
-    for feature in metrics["features"]:
-        own = strict_json.faults(feature, FEATURE_KEYS, "metrics of a feature") or _place_faults(feature)
-        if not own and not 0 <= (feature["knn_correct"] or 0) <= feature["n"]:
-            own.append(f"metrics of {feature['feature']}: knn_correct lies outside 0..n")
-        faults += own
-    return faults
+def write(folder: Path, record: Record) -> None:
+    """Write the record atomically and last: its presence says that the cell is done.
+
+    Raises:
+        UserError: the record breaks its own schema (a fault of this program).
+    """
+    what = str(folder / NAME)
+    try:
+        text = to_json(record)
+    except ValueError as error:
+        raise UserError(f"{what}: a record holds finite numbers only ({error})") from None
+    parse(text, what)
+    write_atomic(folder / NAME, text + "\n")
 
 
-def _trace_faults(trace: dict) -> list[str]:
-    faults = strict_json.faults(trace, TRACE_KEYS, TRACE)
-    for point in [] if faults else trace["points"]:
-        own = strict_json.faults(point, POINT_KEYS, "a point of the trace")
-        if not own and not (0 <= point["correct"] <= point["n"] and point["n"] > 0):
-            own.append(f"trace of {point['feature']}: correct lies outside 0..n, or n is 0")
-        if not own and (point["step"] < 1 or point["train_n"] < 1):
-            own.append(f"trace of {point['feature']}: step and train_n must be above 0")
-        faults += own
-    return faults
+def read(path: Path) -> Record:
+    """A record, strictly read.
+
+    Raises:
+        UserError: too large, no strict JSON, not the schema, or numbers that contradict each other.
+    """
+    if path.exists() and not path.is_file():  # a folder, or a pipe, which would be waited for
+        raise UserError(f"{path}: no plain file; delete it and run the cell again")
+    if path.stat().st_size > LARGEST:
+        raise UserError(f"{path}: over {LARGEST} bytes is no record")
+    return parse(path.read_bytes(), str(path))
 
 
-def _place_faults(entry: dict) -> list[str]:
-    splits = entry["splits"]
-    if len(splits) != 2 or not all(isinstance(split, str) for split in splits) or entry["n"] < 1:
-        return [f"metrics of {entry['layer']}: splits must name the train and the test split, and n be above 0"]
-    return []
+def parse(text: str | bytes, what: str) -> Record:
+    """The record of a JSON text.
+
+    Arguments:
+        text: JSON; a key that stands twice, NaN and Infinity are refused.
+        what: the file's name, for errors.
+
+    Raises:
+        UserError: as `read`.
+    """
+    content = strict_json.loads(text, what, floats=True)
+    record = convert(content, Record, what, "delete the file and run the cell again")
+    # The hash of the spec as it is written: a field that a later version adds must not make an old record wrong.
+    if record.id != digest_of(content["spec"]):
+        raise UserError(
+            f"{what}: not a valid record (id is not the hash of spec); delete the file and run the cell again"
+        )
+    return record
 
 
-def _is_number(value) -> bool:
-    return isinstance(value, NUMBER) and not isinstance(value, bool)
+def convert(content: Any, kind: Any, what: str, remedy: str) -> Any:
+    """Plain values as a typed Struct.
+
+    Raises:
+        UserError: another schema, an unknown, missing or wrongly typed key, a value that contradicts another.
+    """
+    if isinstance(content, dict) and isinstance(content.get("schema"), int) and content["schema"] < SCHEMA:
+        raise UserError(f"{what}: schema {content['schema']} is not {SCHEMA}: {OLD}")
+    try:
+        return msgspec.convert(content, kind)
+    except (msgspec.ValidationError, UserError, ArithmeticError, RecursionError) as error:
+        raise UserError(f"{what}: not valid ({error}); {remedy}") from None
+
+
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all: under a temporary name, flushed to the disk, renamed."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(partial, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+# ---- the records and plans below run folders ----
+
+
+def record_paths(folders: list[Path]) -> Iterator[Path]:
+    """Every record below the folders, each searched to any depth.
+
+    Raises:
+        UserError: no such folder, or neither record nor plan in one.
+    """
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise UserError(f"{folder}: no such folder; name one that `bench run` wrote")
+        paths = sorted(folder.rglob(NAME))
+        if not paths and next(folder.rglob(PLAN), None) is None:
+            raise UserError(f"{folder}: no {NAME} in it; name a folder that `bench run` wrote")
+        yield from paths
+
+
+def read_all(folders: list[Path]) -> dict[str, Record]:
+    """One record of every cell by its id, in the order in which they are met.
+
+    Of a cell that is there several times, the first record that ended well counts; where none did, the first.
+
+    Raises:
+        UserError: as `record_paths`, or a damaged record.
+    """
+    records: dict[str, Record] = {}
+    for path in record_paths(folders):
+        record = read(path)
+        first = records.setdefault(record.id, record)
+        if not first.is_ok and record.is_ok:
+            records[record.id] = record
+    return records
+
+
+def planned_cells(folders: list[Path]) -> dict[str, Cell]:
+    """The spec of every planned cell by the cell's id.
+
+    Raises:
+        UserError: a damaged plan.
+    """
+    paths = [path for folder in folders for path in sorted(Path(folder).rglob(PLAN))]
+    return {entry.id: entry.spec for path in paths for entry in read_plan(path)}
+
+
+def read_plan(path: Path) -> list[Planned]:
+    """The cells that a run's folder is to hold.
+
+    Raises:
+        UserError: it is no strict JSON, or no plan.
+    """
+    remedy = "delete the file, and run the suite again or read the records alone"
+    content = strict_json.loads(path.read_bytes(), str(path), floats=True)
+    if isinstance(content, list) and any(isinstance(e, dict) and "data" in (e.get("spec") or {}) for e in content):
+        raise UserError(f"{path}: {OLD}")
+    return convert(content, list[Planned], f"{path}: a plan of cells", remedy)
+
+
+def write_plan(path: Path, planned: list[Planned]) -> None:
+    """Write the plan of a run's folder."""
+    write_atomic(path, strict_json.dumps(msgspec.to_builtins(planned)) + "\n")

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from generators.randomness import below, random_words, uniform
+from suppression_bench.cell import Augmentation
 from suppression_bench.training import colour
 from suppression_bench.training.boxes import boxes
-from suppression_bench.training.views import Augmentation, resized_crop, with_room, write
+from suppression_bench.training.views import resized_crop, with_room, write
 
 # One constant per decision: never renumber. View v draws with stream CROP + v, so there is room for 16 views.
 CROP, FLIP, JITTER, GREY, BLUR, SOLARIZE = 16, 32, 48, 64, 80, 96

@@ -3,7 +3,7 @@
 import numpy as np
 
 from generators.randomness import below, random_words, uniform
-from suppression_bench.training.views import Augmentation
+from suppression_bench.cell import Augmentation
 
 ATTEMPTS = 10  # torchvision's, before it falls back to a central crop
 

@@ -98,6 +98,10 @@ class Data:
             found.update(dict.fromkeys(names, tuple(pair)))
         return found
 
+    def groups(self) -> dict[str, list[str]]:
+        """Group -> its probed features: the bits in use."""
+        return {"bits": [bit_name(i) for i in range(self.bits)]} if self.bits else {}
+
     def labels(self, split: str, feature: str) -> np.ndarray:
         """(N,) int64 classes of a feature on a split, or (N, classes) float32 0/1 where it is a set.
 

@@ -4,9 +4,9 @@ import numpy as np
 from torch import Tensor
 
 from generators.randomness import permutation, random_words
+from suppression_bench.cell import Augmentation
 from suppression_bench.training.augment import augment, draw
 from suppression_bench.training.data import Samples
-from suppression_bench.training.views import Augmentation
 
 ORDER = 2  # never renumber: training/loop.py has 0, 1 and 3, training/augment.py all from 16
 

@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 
 from generators.randomness import permutation, random_words, stream_key
+from suppression_bench.cell import Augmentation, Train
 from suppression_bench.method import Batch, Method, Output
 from suppression_bench.training import checkpoint, execution, gradient_cache, optimizers
 from suppression_bench.training.data import Samples
 from suppression_bench.training.epoch import Epoch
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
 
 # One constant per decision: never renumber, a later decision takes the next number.
 INITIAL, STEP, IDS = 0, 1, 3  # ORDER = 2 and CROP = 16 live in epoch.py
@@ -102,7 +101,7 @@ class _Run:
 def train(
     method: Method,
     samples: Samples,
-    training: Training,
+    training: Train,
     augmentation: Augmentation,
     *,
     seed: int,
@@ -130,7 +129,7 @@ def train(
     warmup = training.warmup_epochs * per_epoch
     if training.micro_batch:
         gradient_cache.require(type(method), method.name)
-    optimizer = training.build_optimizer(method, training.weight_decay)
+    optimizer = optimizers.build(method, training, training.weight_decay)
     ids = sample_ids(key, len(samples)).to(device)
     run = _Run(method, optimizer, observers, steps, device, folder, identity)
     method.train()
@@ -141,7 +140,7 @@ def train(
             if epoch is None or place == 0:
                 epoch = Epoch(number, samples, method.views, training.shuffle, augmentation, key)
             seed_torch(key, STEP, step)
-            optimizers.set_rate(optimizer, training.rate(step, steps, warmup))
+            optimizers.set_rate(optimizer, optimizers.learning_rate(training, step, steps, warmup))
             index = epoch.order[place * training.batch_size : (place + 1) * training.batch_size]
             own_labels = None if labels is None else {name: values[index] for name, values in labels.items()}
             batch = Batch(epoch.views(samples, index, augmentation), ids[index], own_labels)
@@ -163,7 +162,7 @@ def train(
     return run.outcome("ok", steps)
 
 
-def gradients(method: Method, batch: Batch, training: Training) -> Output:
+def gradients(method: Method, batch: Batch, training: Train) -> Output:
     """The method's answer to a batch, its gradients added to the parameters'."""
     autocast = partial(torch.autocast, batch.ids.device.type, torch.bfloat16, enabled=training.precision == "bf16")
     if training.compile == "reduce-overhead":

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from suppression_bench.cell import Train
+
 
 class LARS(torch.optim.Optimizer):
     """SGD with momentum whose step is scaled, layer by layer, to the size of the weights.
@@ -55,22 +57,26 @@ def groups(module: nn.Module, weight_decay: float) -> list[dict]:
     ]
 
 
-def build(
-    module: nn.Module, name: str, *, learning_rate: float, weight_decay: float, momentum: float, epsilon: float
-) -> torch.optim.Optimizer:
-    """The optimizer of a recipe: adam (coupled L2, as in Keras), adamw, sgd or lars."""
+def build(module: nn.Module, train: Train, weight_decay: float) -> torch.optim.Optimizer:
+    """The optimizer of a recipe: adam (coupled L2, as in Keras), adamw, sgd or lars.
+
+    Arguments:
+        module: whose parameters are trained.
+        train: the recipe.
+        weight_decay: of the kernels, in place of the recipe's.
+    """
     parts = groups(module, weight_decay)
     trained = [parameter for part in parts for parameter in part["params"]]
     # One kernel for all parameters on a CUDA device; on the CPU torch's own choice, whose bits are published.
     fused = {"fused": True} if trained and all(p.is_cuda for p in trained) else {}
-    if name == "adam":
-        return torch.optim.Adam(parts, lr=learning_rate, eps=epsilon, **fused)
-    if name == "adamw":
-        return torch.optim.AdamW(parts, lr=learning_rate, eps=epsilon, **fused)
-    if name == "sgd":
-        return torch.optim.SGD(parts, lr=learning_rate, momentum=momentum, **fused)
+    if train.optimizer == "adam":
+        return torch.optim.Adam(parts, lr=train.learning_rate, eps=train.epsilon, **fused)
+    if train.optimizer == "adamw":
+        return torch.optim.AdamW(parts, lr=train.learning_rate, eps=train.epsilon, **fused)
+    if train.optimizer == "sgd":
+        return torch.optim.SGD(parts, lr=train.learning_rate, momentum=train.momentum, **fused)
     parts[1]["adapt"] = False
-    return LARS(parts, lr=learning_rate, momentum=momentum)
+    return LARS(parts, lr=train.learning_rate, momentum=train.momentum)
 
 
 def rate(
@@ -96,6 +102,11 @@ def rate(
         return decay ** sum(step >= round(milestone * steps) for milestone in milestones)
     done = (step - warmup) / max(1, steps - warmup)
     return {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}[schedule]
+
+
+def learning_rate(train: Train, step: int, steps: int, warmup: int) -> float:
+    """A recipe's learning rate at `step` of `steps`, with `warmup` steps of warm-up."""
+    return train.learning_rate * rate(train.schedule, step, steps, warmup, train.milestones, train.decay)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -1,116 +1,11 @@
 """What may be drawn for a view; the crop of a whole batch, each sample its own; constant channels appended untouched."""
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from generators.dataset import UserError
-
-METRIC_VIEWS = 2  # drawn to measure alignment, whatever the method
 FEW_PIXELS = 32  # up to this side all filters fit a table of at most 8 MiB; 112 pixels would take 1.3 GB
-
-
-@dataclass(frozen=True, kw_only=True)
-class Augmentation:
-    """What is drawn anew for each view.
-
-    Arguments:
-        crop: torchvision (area and log-aspect uniform), tensorflow (aspect and integer height uniform) or none.
-        area: smallest and largest share of the picture's area.
-        aspect: smallest and largest ratio of width to height.
-        antialias: whether shrinking averages (torchvision does, the notebook's `tf.image.resize` does not).
-        flip: probability of mirroring left and right.
-        jitter: probability of changing brightness, contrast, saturation and hue, in a random order.
-        jitter_strength: factors lie within .8, .8, .8 and .2 times this around no change (SimCLR: 1, on CIFAR .5).
-        grey: probability of taking the colour away.
-        blur: probability of a Gaussian blur, for all views or one for each (BYOL: 1.0,0.1).
-        solarize: probability of inverting pixels of .5 and more, for all views or one for each (BYOL: 0,0.2).
-    """
-
-    crop: Literal["torchvision", "tensorflow", "none"] = "torchvision"
-    area: list[float] = (0.08, 1.0)
-    aspect: list[float] = (3 / 4, 4 / 3)
-    antialias: bool = True
-    flip: float = 0.0
-    jitter: float = 0.0
-    jitter_strength: float = 1.0
-    grey: float = 0.0
-    blur: float | list[float] = 0.0
-    solarize: float | list[float] = 0.0
-
-    # Younger than published records: left out of a spec while at their defaults, so that those cells keep their ids.
-    later: ClassVar[tuple[str, ...]] = ("flip", "jitter", "jitter_strength", "grey", "blur", "solarize")
-
-    def __post_init__(self):
-        for name, (low, high), top in (
-            ("area", _pair("area", self.area), 1.0),
-            ("aspect", _pair("aspect", self.aspect), 100.0),
-        ):
-            if not 0 < low <= high <= top:
-                raise UserError(
-                    f"augmentation.{name} must be two numbers with 0 < low <= high <= {top:g}, got {low}, {high}"
-                )
-        for name in ("flip", "jitter", "grey", "blur", "solarize"):
-            values = _listed(getattr(self, name))
-            if not values or not all(0 <= value <= 1 for value in values):
-                raise UserError(f"augmentation.{name} is a probability, from 0 to 1, got {getattr(self, name)}")
-        if not 0 < self.jitter_strength <= 2.5:  # beyond, the hue's .2 would go more than once round the circle
-            raise UserError(f"augmentation.jitter_strength must be above 0, at most 2.5, got {self.jitter_strength}")
-
-    def probability(self, name: str, view: int) -> float:
-        """That of an option in a view, the last one where fewer are given than there are views.
-
-        >>> Augmentation(blur=[1.0, 0.1]).probability("blur", 1)
-        0.1
-        """
-        values = _listed(getattr(self, name))
-        return values[min(view, len(values) - 1)]
-
-    def uses(self, name: str) -> bool:
-        """Whether any view may be changed so."""
-        return any(_listed(getattr(self, name)))
-
-    def check(self, shape: tuple[int, int, int], views: int) -> None:
-        """Whether pictures of (height, width, channels) can be changed so.
-
-        Arguments:
-            shape: of a picture.
-            views: of the method. The metrics draw two of every method, so two values are never too many.
-
-        Raises:
-            UserError: more values than views, colour where the pictures have none, or a blur of pictures too small for it.
-        """
-        for name in ("blur", "solarize"):
-            values = _listed(getattr(self, name))
-            if len(values) > max(views, METRIC_VIEWS):
-                raise UserError(
-                    f"augmentation.{name} has {len(values)} values {values}, the method has {views} views; "
-                    f"give one value for all views, or at most {max(views, METRIC_VIEWS)}"
-                )
-        for name in ("jitter", "grey"):
-            if shape[2] != 3 and self.uses(name):
-                raise UserError(
-                    f"augmentation.{name} {getattr(self, name)} needs pictures with 3 channels, these have {shape[2]}; "
-                    f"set augmentation.{name} to 0"
-                )
-        if self.uses("blur") and min(shape[:2]) < 20:
-            raise UserError(
-                f"augmentation.blur {self.blur} needs pictures of 20 pixels or more (its kernel is a tenth of them), "
-                f"these have {min(shape[:2])}; set augmentation.blur to 0"
-            )
-
-
-def _listed(value) -> list[float]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def _pair(name, values):
-    if len(values) != 2:
-        raise UserError(f"augmentation.{name} must be two numbers, got {values!r}")
-    return values
 
 
 def _filter(start: Tensor, length: Tensor, flip: Tensor | None, side: int, antialias: bool) -> Tensor:

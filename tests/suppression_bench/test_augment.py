@@ -20,7 +20,8 @@ from suppression_bench.training.boxes import boxes
 from suppression_bench.training.colour import kernel_size
 from suppression_bench.training.data import Samples
 from suppression_bench.training.epoch import Epoch
-from suppression_bench.training.views import Augmentation, append_constant, resized_crop
+from suppression_bench.cell import Augmentation
+from suppression_bench.training.views import append_constant, resized_crop
 
 KEY = stream_key("test", 1, "pretrain", 0)
 SIMCLR = dict(flip=0.5, jitter=0.8, grey=0.2, blur=0.5)

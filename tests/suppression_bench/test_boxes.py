@@ -12,7 +12,7 @@ from torchvision.transforms.v2 import RandomResizedCrop
 from generators.randomness import random_words, stream_key
 from suppression_bench.training import boxes as rules
 from suppression_bench.training.boxes import ATTEMPTS, boxes
-from suppression_bench.training.views import Augmentation
+from suppression_bench.cell import Augmentation
 
 KEY = stream_key("test", 1, "pretrain", 0)
 RANGES = [

@@ -18,8 +18,8 @@ from suppression_bench.training import execution, loop
 from suppression_bench.training.data import Data
 from suppression_bench.training.loop import train
 from suppression_bench.training.optimizers import build
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
+from suppression_bench.cell import Train
+from suppression_bench.cell import Augmentation
 
 TRAINED = [
     name
@@ -66,7 +66,7 @@ def waits_of(randbit, method, steps, **settings):
         method, randbit, data__bits=2, train__steps=steps, train__batch_size=20, train__optimizer="lars",
         probe__kinds=["online"], **settings,
     )  # fmt: skip
-    data, training = Data(cell.folder, 2), Training(**cell.spec["train"])
+    data, training = Data(cell.folder, 2), Train(**cell.spec["train"])
     samples = data.samples("pretrain")
     built = cells.build(cell, data, len(samples))
     labels = {name: torch.from_numpy(data.labels("pretrain", name)) for name in built.info.targets} or None
@@ -176,7 +176,7 @@ def test_a_compiled_encoder_trains_alike_and_keeps_its_names(randbit, tmp_path, 
 )
 def test_impossible_settings_are_refused(wrong, said):
     with pytest.raises(UserError, match=said):
-        Training(steps=1, **wrong)
+        Train(steps=1, **wrong)
 
 
 @pytest.mark.parametrize("setting", [{"train__compile": "fast"}, {"train__precision": "fp8"}])
@@ -219,7 +219,7 @@ def test_cuda_the_same_bits_twice_and_fused_as_unfused(cuda, randbit):
     for _ in range(2):
         cell = make_cell("simclr", randbit, data__bits=2, train__deterministic=True)
         method = cells.build(cell, data, len(samples)).to(cuda, memory_format=torch.channels_last)
-        loop.train(method, samples, Training(**cell.spec["train"]), Augmentation(**cell.spec["augmentation"]), seed=0)
+        loop.train(method, samples, Train(**cell.spec["train"]), Augmentation(**cell.spec["augmentation"]), seed=0)
         found.append([p.detach().cpu().numpy() for p in method.parameters()])
     assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
     nets = [torch.nn.Linear(8, 8).to(cuda) for _ in range(2)]

@@ -10,7 +10,7 @@ from torch import nn
 
 from suppression_bench.evaluation import measure as measuring
 from suppression_bench.evaluation.features import extract
-from suppression_bench.evaluation.probe import Probing
+from suppression_bench.cell import Probing
 from suppression_bench.results.record import accuracy
 from suppression_bench.training.data import Data
 

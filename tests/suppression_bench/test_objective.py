@@ -11,7 +11,8 @@ from suppression_bench.evaluation import lbfgs
 from suppression_bench.evaluation.lbfgs import Problem, fit
 from suppression_bench.evaluation.measure import measure
 from suppression_bench.evaluation.objective import Objective
-from suppression_bench.evaluation.probe import Probing, Task, fit_lbfgs
+from suppression_bench.cell import Probing
+from suppression_bench.evaluation.probe import Task, fit_lbfgs
 
 
 def scipys(features, labels, classes, l2):

@@ -10,9 +10,9 @@ from torch.nn import functional as F
 from suppression_bench.evaluation.online_probe import OnlineProbe
 from suppression_bench.evaluation.probe import Task
 from suppression_bench.results.record import accuracy
-from suppression_bench.training.options import Training
+from suppression_bench.cell import Train
 
-TRAINING = Training(steps=6, learning_rate=1e-2, weight_decay=0.5, schedule="linear", epsilon=1e-7)
+TRAINING = Train(steps=6, learning_rate=1e-2, weight_decay=0.5, schedule="linear", epsilon=1e-7)
 
 
 @pytest.fixture

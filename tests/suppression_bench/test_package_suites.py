@@ -10,8 +10,8 @@ from generators.catalog import dataset
 from generators.image_source import ImageSource
 from suppression_bench import cell as cells
 from suppression_bench import runner, suite, tiers
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
+from suppression_bench.cell import Train
+from suppression_bench.cell import Augmentation
 
 
 def read(name):
@@ -83,7 +83,7 @@ def test_every_tier_resolves(name, tier, sized_sources):
         cls = cells.catalog.load_class("suppression_bench.methods", cell.references["method"], cells.Method)
         Augmentation(**cell.spec["augmentation"]).check(shape, cls.views)
         if cls.trains:
-            assert Training(**cell.spec["train"]).total_steps(opened[key].splits["pretrain"]) > 0
+            assert Train(**cell.spec["train"]).total_steps(opened[key].splits["pretrain"]) > 0
     methods = {cell.spec["method"]["name"] for cell in found}
     assert "untrained" in methods
     for spec in (cell.spec for cell in found if cell.spec["method"]["name"] == "untrained"):

@@ -13,11 +13,11 @@ from generators.dataset import UserError
 from suppression_bench.evaluation import metrics as metric
 from suppression_bench.evaluation.features import extract
 from suppression_bench.evaluation.measure import measure
-from suppression_bench.evaluation.probe import Probing
+from suppression_bench.cell import Probing
 from suppression_bench.evaluation.represent import Representation, chosen, normalised, views
 from suppression_bench.results import record
 from suppression_bench.training.data import Data
-from suppression_bench.training.views import Augmentation
+from suppression_bench.cell import Augmentation
 
 BOTH = ["encoder", "head"]
 

@@ -11,7 +11,8 @@ from generators.dataset import UserError
 from suppression_bench.commands import run as command
 from suppression_bench.evaluation import trace as traces
 from suppression_bench.evaluation.features import extract
-from suppression_bench.evaluation.probe import Probing, Task, fit_lbfgs
+from suppression_bench.cell import Probing
+from suppression_bench.evaluation.probe import Task, fit_lbfgs
 from suppression_bench.evaluation.trace import Trace, trace_steps
 from suppression_bench.results import record as records
 from suppression_bench.training import execution, loop

@@ -7,13 +7,13 @@ from small_cells import Recorder
 
 from generators.dataset import UserError
 from suppression_bench.training.loop import train
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
+from suppression_bench.cell import Train
+from suppression_bench.cell import Augmentation
 
 
 def trained(data, method=None, *, seed=0, augmentation=None, labels=None, observers=(), **training):
     method = method or Recorder()
-    training = Training(**{"batch_size": 50, "epochs": 2, **training})
+    training = Train(**{"batch_size": 50, "epochs": 2, **training})
     outcome = train(
         method, data.samples("pretrain"), training, augmentation or Augmentation(crop="none"), seed=seed, labels=labels,
         observers=observers,
@@ -120,7 +120,7 @@ def test_a_loss_that_is_not_finite_ends_training_and_names_the_step(four_bits, b
 )
 def test_impossible_trainings_are_refused(wrong):
     with pytest.raises(UserError, match=r"train[.:]"):
-        Training(**wrong)
+        Train(**wrong)
 
 
 def test_a_batch_larger_than_the_data_is_refused(four_bits):

@@ -9,8 +9,9 @@ from torchvision.transforms.v2 import functional as oracle
 from generators.dataset import UserError
 from suppression_bench.training.data import Samples
 from suppression_bench.training.loop import train
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation, _filters, append_constant, resized_crop
+from suppression_bench.cell import Train
+from suppression_bench.cell import Augmentation
+from suppression_bench.training.views import _filters, append_constant, resized_crop
 
 
 def random_boxes(side, count, generator):
@@ -94,7 +95,7 @@ def test_bits_are_appended_as_constant_planes():
 def seen(samples, batch_size, *, seed=0, steps=None, **augmentation):
     """The batches of file-ordered training."""
     method = Recorder(channels=samples.pictures.shape[1] + samples.bits.shape[1])
-    training = Training(batch_size=batch_size, steps=steps or len(samples) // batch_size, shuffle=False)
+    training = Train(batch_size=batch_size, steps=steps or len(samples) // batch_size, shuffle=False)
     train(method, samples, training, Augmentation(**augmentation), seed=seed)
     return method.batches
 

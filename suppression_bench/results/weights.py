@@ -1,4 +1,4 @@
-"""A trained encoder, built again from its cell's record and weights."""
+"""The weights of a trained encoder: written when a cell ends, and the encoder built again from them and its record."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from generators.dataset import UserError
 from suppression_bench.encoder import Encoder
 from suppression_bench.results import record as records
 
-WEIGHTS = "encoder.safetensors"
+NAME = "encoder.safetensors"
 MOST = 3  # cells that an error names
 SHAPE = "picture_shape"  # the entry of the weights' header, "height width channels"
 
@@ -38,13 +38,13 @@ def find(run: Path) -> Path:
     if not run.is_dir():
         raise UserError(f"{run}: no such folder; name a cell's folder or a run's folder that `bench run` wrote")
     recorded = sorted(path.parent for path in run.rglob(records.NAME))
-    found = [folder for folder in recorded if (folder / WEIGHTS).is_file()]
+    found = [folder for folder in recorded if (folder / NAME).is_file()]
     if not recorded:
         raise UserError(
             f"{run}: no {records.NAME} in it; name a cell's folder or a run's folder that `bench run` wrote"
         )
     if not found:
-        raise UserError(f"{run}: none of its cells has {WEIGHTS}; {_why(recorded)}")
+        raise UserError(f"{run}: none of its cells has {NAME}; {_why(recorded)}")
     if len(found) > 1:
         listed = "\n".join(f"  {folder}" for folder in found)
         raise UserError(f"{run}: {len(found)} of its cells have a trained encoder; name the folder of one:\n{listed}")
@@ -80,7 +80,7 @@ def load(folder: Path, manifest: dict | None = None, reference: str | None = Non
     """
     from safetensors import SafetensorError, safe_open
 
-    path, spec = folder / WEIGHTS, records.read(folder / records.NAME)["spec"]
+    path, spec = folder / NAME, records.read(folder / records.NAME)["spec"]
     try:
         with safe_open(path, "pt") as file:
             written = (file.metadata() or {}).get(SHAPE, "")
