@@ -38,6 +38,7 @@ DATA_KEYS = ("dataset", "seed", "bits")  # settings of `data` that are no option
 PACKAGES = {"method": "suppression_bench.methods", "loss": "suppression_bench.losses"}
 PACKAGES |= {"encoder": "suppression_bench.encoders", "data": "generators.datasets"}
 SECTIONS = ("data", "method", "loss", "encoder", "augmentation", "train", "probe")
+STRUCTS = {"augmentation": Augmentation, "train": Train, "probe": Probing}
 Layer = tuple[str, dict[str, Any]]  # where settings stand, for errors, and the settings
 
 
@@ -438,9 +439,11 @@ class PlugIns:
 
     def parameters(self, section: str) -> dict[str, inspect.Parameter]:
         """The options of a section: name -> parameter of the signature that they end in."""
-        target = {"augmentation": Augmentation, "train": Train, "probe": Probing}.get(section) or self.targets.get(
-            section
-        )
+        if section in STRUCTS:
+            fields = msgspec.structs.fields(STRUCTS[section])
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            return {f.name: inspect.Parameter(f.name, keyword, default=f.default, annotation=f.type) for f in fields}
+        target = self.targets.get(section)
         return options.parameters(target, PASSED_IN if section == "loss" else ()) if target else {}
 
     def plugin(self, kind: str, sections: dict[str, dict]) -> PlugIn:
@@ -637,7 +640,7 @@ def resolve(merged: dict[str, Any], plugins: PlugIns, origin: Origin, faults: Fa
         faults += [f"{origin.what}: {fault}" for fault in wrong]
     sections["data"] |= numbers
     if len(faults) == before:
-        for section, struct in (("augmentation", Augmentation), ("train", Train), ("probe", Probing)):
+        for section, struct in STRUCTS.items():
             try:
                 msgspec.convert(sections[section], struct)
             except UserError as error:
