@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from generators import manifest
 from generators.dataset import UserError
 from suppression_bench.commands._parser import Parser
 
@@ -14,12 +13,11 @@ def run(arguments: list[str]) -> int:
     flags = _flags(arguments)
     import torch
 
-    from suppression_bench import trained
     from suppression_bench.evaluation import localize, pictures
-    from suppression_bench.results import label_sheet
+    from suppression_bench.results import label_sheet, weights
 
-    folder, images = trained.find(Path(flags.run)), Path(flags.images)
-    one = trained.load(folder, manifest.read(images) if pictures.is_dataset(images) else None, flags.encoder)
+    folder, images = weights.find(Path(flags.run)), Path(flags.images)
+    one = weights.load(folder, flags.encoder)
     shown = pictures.read(images, flags.limit, one.image_shape)
     tensor = torch.from_numpy(shown.pictures).permute(0, 3, 1, 2).float() / 255
     maps = localize.localize(one.encoder, tensor, one.bits, flags.stages, flags.clusters)

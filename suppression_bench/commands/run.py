@@ -9,7 +9,6 @@ from pathlib import Path
 
 from generators import executor
 from generators.dataset import UserError
-from suppression_bench import budget
 from suppression_bench.commands._parser import Bar, Parser, pairs, set_data_root
 
 TRACED = 12  # steps of --trace
@@ -46,6 +45,9 @@ def _parser() -> Parser:
         "--budget", type=str, default=None, metavar="TIME",
         help="start only cells that will be done in this time, as in 90s, 30m, 2h; the same command goes on",
     )  # fmt: skip
+    parser.add_argument("--measure", action="store_true", help="time the first steps of cells that no record is like")
+    parser.add_argument("--records", type=str, nargs="+", default=None, metavar="DIR",
+                        help="further run folders whose records say how long a cell takes")  # fmt: skip
     parser.add_argument(
         "--data-root", type=str, default=None, help="where data is kept (default: $SUPPRESSION_BENCH_CACHE)"
     )
@@ -72,91 +74,77 @@ def run(arguments: list[str]) -> int:
     for name in ("seeds", "workers", "threads"):
         if getattr(flags, name) is not None and getattr(flags, name) < 1:
             raise UserError(f"bench run: --{name} must be at least 1, got {getattr(flags, name)}")
-    began, most = time.monotonic(), None if flags.budget is None else budget.seconds(flags.budget)
+    began = time.monotonic()
     set_data_root(flags.data_root)
     # Read when torch is loaded, here or in a worker: threads that spin while they wait cost a busy machine dearly.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from suppression_bench import cell, estimate, outlook, suite
+    from suppression_bench import config, forecast
+    from suppression_bench.run import device_of
 
-    device = cell.device_of(flags.device)
-    found = _cells(flags)
-    workers = min(flags.workers or (1 if device.type == "cuda" else executor.cores()), len(found))
+    limit = None if flags.budget is None else forecast.seconds_of(flags.budget)
+    device, cells = device_of(flags.device), _cells(flags)
+    workers = min(flags.workers or (1 if device.type == "cuda" else executor.cores()), len(cells))
     threads = flags.threads or max(1, executor.cores() // workers)
-    name = suite.folder_name(flags.suite, flags.tier) if flags.suite else Path(flags.method).stem
+    name = config.suite_folder(flags.suite, flags.tier) if flags.suite else Path(flags.method).stem
     out = Path(flags.out or f"runs/{name}")
     _require_folder(out)
-    estimator = estimate.Estimator(out, device, threads)
-    print(f"{len(found)} cells on {device} ({workers} at once) into {out}", flush=True)
-    if mixed := outlook.others(out, found):
+    measured = flags.measure or limit is not None
+    outlook = forecast.Forecast(out, [Path(folder) for folder in flags.records or []], device, threads, measured)
+    print(f"{len(cells)} cells on {device} ({workers} at once) into {out}", flush=True)
+    if mixed := forecast.other_suites(out, cells):
         print(mixed)
     if flags.dry_run:
-        bar = Bar(len(found), "cells")
-        try:
-            said = outlook.describe(found, estimator, workers, most, bar.to)
-        finally:
-            bar.close()
-        print(said)
+        print(forecast.describe(cells, outlook, workers, limit))
         return 0
-    limit = None
-    if most is not None:
-        limit = budget.Budget(most, lambda one: estimator.of(one).seconds, began)
-    records = _run(found, out, device, workers, threads, limit)
+    budget = None if limit is None else forecast.Budget(limit, lambda cell: outlook.of(cell).seconds, began)
+    records = _run(cells, out, device, workers, threads, budget)
     _render(out)
-    if limit and limit.left_out:
-        print(_left_out(limit, found, records, flags.budget, shlex.join(["bench", "run", *arguments])))
-    ended = [(c.label, r["run"]) for c, r in zip(found, records, strict=True) if r]
-    bad = [(label, part) for label, part in ended if part["status"] != "ok"]
-    for label, part in bad:
-        print(f"bench: {label}: {part['status']} ({part['error']})", file=sys.stderr)
+    if budget and budget.skipped:
+        print(budget.report(len(cells), flags.budget, shlex.join(["bench", "run", *arguments]), any(records)))
+    bad = [(cell.label, record.run) for cell, record in zip(cells, records, strict=True) if record and not record.is_ok]
+    for label, ended in bad:
+        print(f"bench: {label}: {ended.status} ({ended.error})", file=sys.stderr)
     return 1 if bad else 0
 
 
 def _require_folder(out: Path) -> None:
     # Asked before a dry run says that all is well, and before an hour of generating.
-    nearest = next(place for place in (out.absolute(), *out.absolute().parents) if place.exists())
+    nearest = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
     if not nearest.is_dir():
         raise UserError(f"bench run: --out {out}: {nearest} is a file, not a folder; choose another place")
 
 
-def _left_out(limit: budget.Budget, found: list, records: list, most: str, command: str) -> str:
-    lines = [
-        f"not run: {left.label}" + (f" (about {budget.words(wanted)})" if wanted else "")
-        for left, wanted in limit.left_out
-    ]
-    lines.append(f"{len(limit.left_out)} of {len(found)} cells did not fit into {most}; to go on: {command}")
-    if not any(records):  # the same command would not get further
-        gone = budget.words(limit.clock() - limit.began)
-        lines[-1] = f"none of {len(found)} cells fits into {most}, of which preparation took {gone}: raise --budget"
-    return "\n".join(lines)
-
-
-def _run(found, out, device, workers, threads, limit) -> list[dict | None]:
-    from suppression_bench import runner
+def _run(cells, out, device, workers, threads, budget) -> list:
+    from suppression_bench.run import prepare, run_cells
 
     progress = {}
-    bar = Bar(len(found), "cells")
+    bar = Bar(len(cells), "cells")
 
     def watch(position: int, done: int, steps: int) -> None:
         progress[position] = done / steps
         bar.to(round(sum(progress.values()), 2))
 
     try:
-        runner.prepare(found, executor.cores(), bar.say)
-        return runner.run_cells(
-            found, out, device=device, workers=workers, threads=threads, watch=watch, say=bar.say,
-            **({"admit": limit.admits} if limit else {}),
-        )  # fmt: skip
+        return run_cells(
+            prepare(cells, executor.cores(), bar.say),
+            out,
+            device=device,
+            workers=workers,
+            threads=threads,
+            watch=watch,
+            say=bar.say,
+            **({"admit": budget.admits} if budget else {}),
+        )
     finally:
         bar.close()
 
 
 def _cells(flags) -> list:
-    from generators import manifest
-    from suppression_bench import spec, suite
+    from suppression_bench import config
 
-    given = pairs(list(itertools.chain(*flags.set or [])), "--set")
+    settings = pairs(list(itertools.chain(*flags.set or [])), "--set")
     if flags.trace:
-        given = {"probe.trace": TRACED, **given}  # a number that --set names wins
+        settings = {"probe.trace": TRACED, **settings}  # a number that --set names wins
     only = pairs(list(itertools.chain(*flags.only or [])), "--only", split=True)
     if flags.suite:
         refused = [name for name in ("method", "recipe") if getattr(flags, name)]
@@ -166,19 +154,14 @@ def _cells(flags) -> list:
             )
         for option in ("digit_source", "image_source"):
             if getattr(flags, option):
-                given[f"data.{option}"] = getattr(flags, option)
-        return suite.cells_of_suite(flags.suite, suite.Request(given, only, flags.seeds, flags.tier))
+                settings[f"data.{option}"] = getattr(flags, option)
+        return config.cells_of_suite(flags.suite, config.Request(settings, only, flags.seeds, flags.tier))
     if not flags.method:
         raise UserError("bench run --data DIR needs --method NAME (see bench list methods)")
     for name in ("only", "digit_source", "image_source", "tier"):
         if getattr(flags, name):
             raise UserError(f"bench run: --{name.replace('_', '-')} goes with a suite, not with --data DIR")
-    recipe = flags.recipe or manifest.read(Path(flags.data))["recipe"]
-    origin = spec.Origin("bench run", varied=tuple(given), folder=str(Path(flags.data).absolute()))
-    made, faults = spec.make_cells(flags.method, recipe, [("--set", given)], list(range(flags.seeds or 1)), origin)
-    if faults:
-        raise UserError("\n".join(faults))
-    return made
+    return config.cells_of_folder(Path(flags.data), flags.method, flags.recipe, settings, flags.seeds or 1)
 
 
 def _render(out: Path) -> None:

@@ -1,20 +1,20 @@
-"""What each probe said of every test sample, kept beside the record, so that its confusion matrices can be counted again."""
+"""Predictions: what each probe said of every test sample, so that confusion matrices can be counted again."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from generators.dataset import UserError
+from suppression_bench.results.record import Probe, write_atomic
 
 NAME = "predictions.safetensors"
 CELL = "cell"  # the header's one entry: the cell's id
-LARGEST = 200_000_000
-Place = tuple[str, str, str]  # probe, layer, feature
+LARGEST = 200_000_000  # bytes
+Key = tuple[str, str, str]  # probe, layer, feature
 
 
-def write(folder: Path, identity: str, found: dict[Place, np.ndarray]) -> None:
+def write(folder: Path, cell_id: str, predictions: dict[Key, np.ndarray]) -> None:
     """Write all predictions of a cell, whole or not at all; the same predictions give the same bytes.
 
     The true labels are not among them: they are the dataset's. The online probe stands as after the last step; what it
@@ -22,19 +22,14 @@ def write(folder: Path, identity: str, found: dict[Place, np.ndarray]) -> None:
 
     Arguments:
         folder: of the cell.
-        identity: the cell's id.
-        found: (probe, layer, feature) -> (N,) classes, in the order of the test split.
+        cell_id: the cell's id.
+        predictions: (probe, layer, feature) -> (N,) classes, in the order of the test split.
     """
     from safetensors.numpy import save
 
-    narrow = {"/".join(place): _narrow(classes) for place, classes in found.items()}
-    partial = folder / f"{NAME}.{os.getpid()}.tmp"
-    with open(partial, "wb") as file:
-        # One entry only: the order of several is left to chance in the file.
-        file.write(save(narrow, metadata={CELL: identity}))
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(folder / NAME)
+    narrow = {"/".join(key): _narrow(classes) for key, classes in predictions.items()}
+    # One entry only: the order of several is left to chance in the file.
+    write_atomic(folder / NAME, save(narrow, metadata={CELL: cell_id}))
 
 
 def _narrow(classes: np.ndarray) -> np.ndarray:
@@ -42,7 +37,7 @@ def _narrow(classes: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(classes.astype(np.uint8 if small else np.uint16))
 
 
-def read(path: Path) -> tuple[str, dict[Place, np.ndarray]]:
+def read(path: Path) -> tuple[str, dict[Key, np.ndarray]]:
     """The cell's id and the predictions of a file that anybody may have written.
 
     Raises:
@@ -52,46 +47,49 @@ def read(path: Path) -> tuple[str, dict[Place, np.ndarray]]:
 
     if path.stat().st_size > LARGEST:
         raise UserError(f"{path}: over {LARGEST} bytes are no predictions")
-    found = {}
+    predictions = {}
     try:
         with safe_open(path, "np") as file:
-            identity = (file.metadata() or {}).get(CELL, "")
+            cell_id = (file.metadata() or {}).get(CELL, "")
             for name in sorted(file.keys()):
                 part = file.get_slice(name)
-                place, shape, kind = tuple(name.split("/")), part.get_shape(), part.get_dtype()
-                if len(place) != 3 or len(shape) != 1 or kind not in ("U8", "U16"):
+                key, shape, kind = tuple(name.split("/")), part.get_shape(), part.get_dtype()
+                if len(key) != 3 or len(shape) != 1 or kind not in ("U8", "U16"):
                     raise UserError(
-                        f"{path}: {name[:80]!a} is {kind} of {shape}; a row of U8 or U16 named PROBE/LAYER/FEATURE is wanted"
+                        f"{path}: {name[:80]!a} is {kind} of {shape}; a row of U8 or U16 named PROBE/LAYER/FEATURE is "
+                        "expected"
                     )
-                found[place] = file.get_tensor(name)
+                predictions[key] = file.get_tensor(name)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: no safetensors file ({error})") from None
-    return identity, found
+    return cell_id, predictions
 
 
-def rescore(record: dict, found: dict[Place, np.ndarray], labels: Callable[[str, str], np.ndarray]) -> list[str]:
-    """Count a record's confusion matrices again from predictions and true labels; every contradiction as a sentence.
+def rescore(
+    probes: list[Probe], predictions: dict[Key, np.ndarray], labels: Callable[[str, str], np.ndarray]
+) -> list[str]:
+    """Count confusion matrices again from predictions and true labels; every contradiction as a sentence.
 
     Arguments:
-        record: of the cell.
-        found: (probe, layer, feature) -> (N,) classes.
+        probes: of a record.
+        predictions: (probe, layer, feature) -> (N,) classes.
         labels: (test split, feature) -> (N,) true classes.
     """
-    faults, left = [], dict(found)
-    for probe in record["probes"]:
-        place = (probe["probe"], probe["layer"], probe["feature"])
-        what, predicted = f"{' '.join(place)}", left.pop(place, None)
+    faults, unused = [], dict(predictions)
+    for probe in probes:
+        key = (probe.probe, probe.layer, probe.feature)
+        what, predicted = " ".join(key), unused.pop(key, None)
         if predicted is None:
             faults.append(f"{what}: no predictions")
             continue
-        truth, classes = np.asarray(labels(probe["splits"][1], probe["feature"])), len(probe["confusion"])
+        truth, classes = np.asarray(labels(probe.splits[1], probe.feature)), len(probe.confusion)
         if len(predicted) != len(truth):
             faults.append(f"{what}: {len(predicted)} predictions for {len(truth)} test samples")
         elif len(predicted) and int(max(predicted.max(), truth.max())) >= classes:
             faults.append(f"{what}: a class beyond the {classes} of its confusion matrix")
-        elif confusion(predicted, truth, classes) != probe["confusion"]:
+        elif confusion(predicted, truth, classes) != probe.confusion:
             faults.append(f"{what}: its predictions give another confusion matrix than its record has")
-    return faults + [f"{' '.join(place)}: predictions of a probe that the record does not have" for place in left]
+    return faults + [f"{' '.join(key)}: predictions of a probe that the record does not have" for key in unused]
 
 
 def confusion(predicted: np.ndarray, truth: np.ndarray, classes: int) -> list[list[int]]:
@@ -100,5 +98,5 @@ def confusion(predicted: np.ndarray, truth: np.ndarray, classes: int) -> list[li
     >>> confusion(np.array([0, 1, 1], dtype=np.uint8), np.array([0, 0, 1]), 2)
     [[1, 1], [0, 1]]
     """
-    cells = truth.astype(np.int64) * classes + predicted.astype(np.int64)
-    return np.bincount(cells, minlength=classes * classes).reshape(classes, classes).tolist()
+    pairs = truth.astype(np.int64) * classes + predicted.astype(np.int64)
+    return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes).tolist()

@@ -1,4 +1,4 @@
-"""Where a number comes from: the code, the versions and the machine."""
+"""Provenance of a number: the code, the versions and the machine."""
 
 import hashlib
 import platform
@@ -28,7 +28,7 @@ def _sources_digest() -> str:
 
 @lru_cache(maxsize=1)
 def _commit() -> str | None:
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     if not (here.parent / ".git").exists():
         return None
     answer = subprocess.run(["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True)
