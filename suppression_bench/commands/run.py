@@ -10,7 +10,8 @@ from pathlib import Path
 from generators import executor
 from generators.dataset import UserError
 from suppression_bench import budget
-from suppression_bench.commands._parser import Bar, Parser, pairs, set_data_root
+from suppression_bench.commands._parser import Parser, set_data_root
+from suppression_bench.commands.shared import Bar, pairs
 
 TRACED = 12  # steps of --trace
 
@@ -90,11 +91,11 @@ def run(arguments: list[str]) -> int:
     if mixed := outlook.others(out, found):
         print(mixed)
     if flags.dry_run:
-        bar = Bar(len(found), "cells")
+        bar = Bar("cells", len(found))
         try:
             said = outlook.describe(found, estimator, workers, most, bar.to)
         finally:
-            bar.close()
+            bar.bar.close()
         print(said)
         return 0
     limit = None
@@ -134,7 +135,7 @@ def _run(found, out, device, workers, threads, limit) -> list[dict | None]:
     from suppression_bench import runner
 
     progress = {}
-    bar = Bar(len(found), "cells")
+    bar = Bar("cells", len(found))
 
     def watch(position: int, done: int, steps: int) -> None:
         progress[position] = done / steps
@@ -147,7 +148,7 @@ def _run(found, out, device, workers, threads, limit) -> list[dict | None]:
             **({"admit": limit.admits} if limit else {}),
         )  # fmt: skip
     finally:
-        bar.close()
+        bar.bar.close()
 
 
 def _cells(flags) -> list:
