@@ -1,94 +1,121 @@
-"""The command line: finds the command, prints errors as sentences, exits."""
+"""The command line: `bench COMMAND`. Loads the command, prints every error as one sentence, returns an exit code."""
 
+import ast
 import contextlib
 import errno
-import os
+import importlib
+import importlib.metadata
+import io
 import signal
 import sys
+from functools import lru_cache
+from pathlib import Path
 
-from generators import catalog
-from generators.dataset import UserError
+from cyclopts import App
+from cyclopts.exceptions import CycloptsError
 
-COMMANDS = "suppression_bench.commands"
+from suppression_bench.commands.parsing import new_app, sentence
+
+HELP = """Which features does an encoder keep when several compete?
+
+`bench COMMAND --help` shows a command's options. Start with: `bench run quick --out runs/quick`"""
+# Name -> function, by module of suppression_bench.commands; a module is loaded when one of its commands is called.
+COMMANDS = {
+    "generate": "data:generate",
+    "preview": "data:preview",
+    "describe": "data:describe",
+    "verify": "data:verify",
+    "export": "data:export",
+}
+OLD = {
+    "check": "", "conformance": "", "leaderboard": "", "list": "", "localize": "", "plot": "", "report": "", "run": "",
+    "speed": "", "submit": "", "table": "",
+}  # fmt: skip
+OF_A_DATASET = ("generate", "preview")  # their flags depend on the dataset that is named
 # What the machine, not the input, has to answer for.
 MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO}
-# A file cannot stand where it was asked for.
-PLACE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
-LOST = {errno.ENOENT, errno.EEXIST}  # of a file below what was asked for these are faults of this program
+# No file can be read or written under this path.
+PATH = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run `bench`; returns the exit code (0 ok, 1 a cell failed, 2 bad input or data, 4 the machine)."""
+    """Run `bench`; returns the exit code.
+
+    0 ok, 1 a cell failed or a number has moved, 2 bad input or data, 3 inconclusive, 4 the machine, 130 interrupted.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
-    with contextlib.suppress(ValueError):  # not in the main thread: whoever called us minds the signals
+    with contextlib.suppress(ValueError):  # not in the main thread: the caller minds the signals
         signal.signal(signal.SIGTERM, _interrupt)
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError):  # a terminal that cannot write ▼ or ± still gets the rest
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot write ▼ or ± still gets the rest
             stream.reconfigure(errors="backslashreplace")
     try:
-        if not arguments or arguments[0] in ("-h", "--help"):
-            print(overview())
-            return 0
-        if arguments[0] == "--version":
-            from importlib.metadata import version
-
-            print(f"suppression-bench {version('suppression-bench')}")
-            return 0
-        import importlib
-
-        path = catalog.source_file(COMMANDS, arguments[0])
-        return importlib.import_module(f"{COMMANDS}.{path.stem}").run(arguments[1:]) or 0
-    except UserError as error:
-        print("\n".join(f"bench: error: {line}" for line in str(error).split("\n")), file=sys.stderr)
-        return error.exit_code
+        if arguments and arguments[0] in OLD:
+            module = importlib.import_module(f"suppression_bench.commands.{arguments[0]}")
+            return module.run(arguments[1:]) or 0
+        return app_for(arguments)(arguments) or 0
+    except CycloptsError as error:
+        return _failed(sentence(error, [*COMMANDS, *OLD]), 2)
     except BrokenPipeError:  # the reader of our output has left, as in `bench table ... | head`
         sys.stderr.close()
         return 0
     except OSError as error:
-        if error.errno in PLACE and _named(str(error.filename), arguments, error.errno not in LOST):
-            print(f"bench: error: {error.filename}: {error.strerror}; name another place", file=sys.stderr)
-            return 4
-        if error.errno not in MACHINE:
-            raise
-        place = f" ({error.filename})" if error.filename else ""
-        print(f"bench: error: {error.strerror}{place}; make room or choose a folder you may write to", file=sys.stderr)
-        return 4
+        if error.errno in PATH and error.filename:
+            return _failed(f"{error.filename}: {error.strerror}; name another place", 4)
+        if error.errno in MACHINE:
+            path = f" ({error.filename})" if error.filename else ""
+            return _failed(f"{error.strerror}{path}; make room or choose a folder you may write to", 4)
+        raise
     except KeyboardInterrupt:
         print("bench: interrupted; the same command goes on where this one stopped", file=sys.stderr)
         return 130
+    except Exception as error:
+        from generators.dataset import UserError  # here, since it loads numpy, which a help page does without
+
+        if isinstance(error, UserError):
+            return _failed(str(error), error.exit_code)
+        raise
 
 
-def _named(place: str, arguments: list[str], below: bool) -> bool:
-    # As --out PLACE, --out=PLACE or ./PLACE, or above it (or below); or left to its default, in the folder where we are. A
-    # file is written under a name of its own first.
-    parts = [part for argument in arguments for part in (argument, argument.partition("=")[2]) if part]
-    own = os.path.normpath(place.removesuffix(f".{os.getpid()}.tmp"))
-    return os.sep not in place or any(
-        own == one or one.startswith(own + os.sep) or (below and own.startswith(one + os.sep))
-        for one in map(os.path.normpath, parts)
-    )
+def app_for(arguments: list[str]) -> App:
+    """All commands, by name; of those whose flags depend on a dataset, the one that these arguments call."""
+    app = new_app("bench", help=HELP, version=_version)
+    for name, target in COMMANDS.items():
+        module, function = target.split(":")
+        if name in OF_A_DATASET and arguments[:1] == [name]:
+            data = importlib.import_module(f"suppression_bench.commands.{module}")
+            app.command(data.app_of_dataset(getattr(data, function), arguments[1:]))
+        else:
+            *parents, word = name.split()
+            parent = app[parents[0]] if parents else app
+            text = _summaries(module)[function]
+            parent.command(f"suppression_bench.commands.{module}:{function}", name=word, help=text)
+    for name in OLD:
+        path = Path(__file__).parent / "commands" / f"{name}.py"
+        text = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0]
+        app.command(f"suppression_bench.commands.{name}:run", name=name, help=text)
+    return app
+
+
+@lru_cache
+def _summaries(module: str) -> dict[str, str]:
+    # The first lines of a file's functions, read without importing it: the overview loads no command.
+    path = Path(__file__).parent / "commands" / f"{module}.py"
+    functions = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+    return {node.name: (ast.get_docstring(node) or "").split("\n")[0] for node in functions}
+
+
+def _version() -> str:
+    return f"suppression-bench {importlib.metadata.version('suppression-bench')}"
+
+
+def _failed(text: str, exit_code: int) -> int:
+    print("\n".join(f"bench: error: {line}" for line in text.split("\n")), file=sys.stderr)
+    return exit_code
 
 
 def _interrupt(number, frame):
     raise KeyboardInterrupt
-
-
-def overview() -> str:
-    """The text of `bench --help`, put together without importing a command."""
-    rows = [(name, catalog.summary(COMMANDS, name)) for name in catalog.names(COMMANDS)]
-    width = max(len(name) for name, _ in rows)
-    lines = [f"  {name:<{width}}  {text}" for name, text in rows]
-    return "\n".join(
-        [
-            "Which features does an encoder keep when several compete?",
-            "",
-            "usage: bench COMMAND [options]        bench COMMAND --help",
-            "",
-            *lines,
-            "",
-            "start with: bench run quick --out runs/quick",
-        ]
-    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ from pathlib import Path
 from generators import catalog, options
 from generators.dataset import UserError
 from generators.options import did_you_mean
-from suppression_bench.commands._parser import Parser, argument_texts
+from suppression_bench.commands._parser import Parser
+from suppression_bench.commands.data import argument_texts
 
 PACKAGES = {
     "datasets": "generators.datasets",

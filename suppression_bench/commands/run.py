@@ -9,7 +9,8 @@ from pathlib import Path
 
 from generators import executor
 from generators.dataset import UserError
-from suppression_bench.commands._parser import Bar, Parser, pairs, set_data_root
+from suppression_bench.commands._parser import Parser, set_data_root
+from suppression_bench.commands.shared import Bar, pairs
 
 TRACED = 12  # steps of --trace
 
@@ -136,7 +137,7 @@ def _run(cells, out, device, workers, threads, budget) -> list:
             **({"admit": budget.admits} if budget else {}),
         )
     finally:
-        bar.close()
+        bar.bar.close()
 
 
 def _cells(flags) -> list:

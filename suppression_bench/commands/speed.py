@@ -7,7 +7,8 @@ from pathlib import Path
 from generators import executor
 from generators.card import table
 from generators.dataset import UserError
-from suppression_bench.commands._parser import Parser, pairs, set_data_root
+from suppression_bench.commands._parser import Parser, set_data_root
+from suppression_bench.commands.shared import pairs
 
 # Embedded data for each recipe of the package; others are timed on a folder of one's own.
 EMBEDDED = {

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from generators.dataset import UserError
-from suppression_bench.commands._parser import Parser, pairs, set_data_root
+from suppression_bench.commands._parser import Parser, set_data_root
+from suppression_bench.commands.shared import pairs
 
 
 def _flags(arguments: list[str]):

@@ -290,7 +290,7 @@ def test_the_command_says_how_to_read_what_it_wrote(toy, tmp_path, capsys, load)
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        (["--to", "parqet", "--out", "x"], "unknown format --to 'parqet', did you mean 'parquet'?"),
+        (["--to", "parqet", "--out", "x"], "--to cannot be 'parqet', did you mean 'parquet'?"),
         (["--to", "parquet"], "--out is missing"),
         (["--out", "x", "--too", "parquet"], "unknown argument '--too', did you mean '--to'"),
     ],

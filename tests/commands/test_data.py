@@ -60,7 +60,7 @@ FAULTS = [
     (["generate", "randbit", "multidigits", "--out", "{out}"], ["too many names"]),
     (["generate", "randbit", "--oout", "{out}"], ["did you mean '--out'?"]),
     (["generate", "randbit", "--out", "{out}", "--seed", "1.5"], ["--seed must be an integer, got '1.5'"]),
-    (["generate", "randbit", "--out", "{out}", "--workers", "0"], ["--workers 0 must be at least 1"]),
+    (["generate", "randbit", "--out", "{out}", "--workers", "0"], ["--workers must be at least 1, got 0"]),
     (["generate", "randbit", "--out", "{out}", "--shard-size", "-1"], ["--shard-size -1"]),
     (["generate", "randbit", "--out", "{out}", "--image-size", "4"], ["--image-size 4: from 8"]),
     (["generate", "randbit", "--out", "{out}", "--image-source", "leaves", "--digit-source", "optdigits"], ["exclude"]),
@@ -122,10 +122,9 @@ def test_a_fault_is_a_sentence(arguments, parts, data, tmp_path, capsys, monkeyp
 @pytest.mark.parametrize("command", ["generate", "preview", "describe", "verify"])
 def test_help_comes_without_a_dataset_and_with_one(command, capsys):
     for arguments in ([command, "--help"], [command, "randbit", "--help"], [command, "-h"]):
-        with pytest.raises(SystemExit) as left:
-            bench(*arguments)
+        assert bench(*arguments) == 0
         said = capsys.readouterr().out
-        assert left.value.code == 0 and f"bench {command}" in said
+        assert f"bench {command}" in said
         assert ("--image-source" in said) == (command == "verify" or (len(arguments) == 3 and command != "describe"))
 
 
