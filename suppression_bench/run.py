@@ -259,16 +259,12 @@ def _identity(prepared: Prepared, device: torch.device) -> dict:
     identity = {f"code.{key}": value for key, value in code.items() if key != "commit"}
     environment = provenance.environment(device)
     identity |= {key: environment[key] for key in ("torch", "device", "threads")}
-    identity["data.digest"] = prepared.data.digest
-    for section, value in msgspec.to_builtins(prepared.cell).items():
-        pairs = value.items() if isinstance(value, dict) else [("", value)]
-        identity |= {f"{section}.{name}".rstrip("."): _plain(inner) for name, inner in pairs}
-    return identity
-
-
-def _plain(value: Any) -> Any:
-    plain = isinstance(value, (str, int, float, bool, type(None)))
-    return value if plain else strict_json.loads(strict_json.dumps(value), "identity", floats=True)
+    cell = prepared.cell
+    settings = {**cell.settings(), "data.digest": prepared.data.digest, "recipe": cell.recipe, "seed": cell.seed}
+    for kind in ("dataset", "method", "loss", "encoder"):
+        if part := getattr(cell, kind):
+            settings |= {f"{kind}.version": part.version, f"{kind}.file": part.file}
+    return {**identity, **settings}
 
 
 def device_of(name: str) -> torch.device:

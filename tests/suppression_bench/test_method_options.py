@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 from small_cells import built, make_cell, run
+from suppression_bench.spec import Cell
+from suppression_bench.suite import Request, cells_of_suite
 
 from generators import catalog
 from generators.dataset import UserError
@@ -17,8 +19,6 @@ from suppression_bench.methods.moco import MoCo
 from suppression_bench.methods.simclr import SimCLR
 from suppression_bench.methods.supcon import SupCon
 from suppression_bench.methods.swav import SwAV
-from suppression_bench.spec import Cell
-from suppression_bench.suite import Request, cells_of_suite
 from suppression_bench.training import loop, optimizers
 
 DOCS = Path(__file__).parents[2] / "docs"

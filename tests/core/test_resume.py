@@ -12,7 +12,7 @@ import pytest
 from small_cells import run
 
 from generators.dataset import UserError
-from suppression_bench import provenance
+from suppression_bench.results import provenance
 from suppression_bench.training import checkpoint
 
 STEPS = 9
@@ -53,11 +53,11 @@ for line in sys.stdin:
         elif job["kill"] == "write":
             die(checkpoint.os, "fsync", job["at"])  # the bytes lie under the temporary name
         elif job["kill"] == "probes":
-            from suppression_bench import cell
-            die(cell, "measure", 1)
+            from suppression_bench import run as running
+            die(running, "measure", 1)
         elif job["kill"] == "record":
-            from suppression_bench import cell
-            die(cell.records, "write", 1)  # all other files are there
+            from suppression_bench import run as running
+            die(running.records, "write", 1)  # all other files are there
         run(job["method"], Path(job["data"]), Path(job["out"]), **job["settings"])
         os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -67,7 +67,7 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def server(randbit, tmp_path_factory):
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[1])
     process = subprocess.Popen(
         [sys.executable, "-c", SERVER, here], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -123,8 +123,8 @@ def test_sigkill_and_restart_end_with_the_undisturbed_weights(server, randbit, t
     again = run(method, randbit, tmp_path / "out", **SETTINGS)
     assert weights(tmp_path / "out") == weights(undisturbed), f"killed at {kill} {at}"
     assert kept(tmp_path / "out") == kept(undisturbed)
-    assert again["probes"] == expected["probes"] and again["run"]["loss"] == expected["run"]["loss"]
-    assert again["run"]["steps"] == STEPS
+    assert again.probes == expected.probes and again.run.loss == expected.run.loss
+    assert again.run.steps == STEPS
     assert not [path.name for path in (tmp_path / "out").iterdir() if path.name.startswith("checkpoint")]
 
 
@@ -161,7 +161,7 @@ def resumed_at(monkeypatch):
 
 def test_a_resume_goes_on_where_it_stopped(killed, randbit, monkeypatch):
     steps = resumed_at(monkeypatch)
-    assert run("simclr", randbit, killed, **SETTINGS)["run"]["resumes"] == 1
+    assert run("simclr", randbit, killed, **SETTINGS).run.resumes == 1
     assert steps == [5]
 
 
@@ -181,7 +181,7 @@ def test_without_a_valid_checkpoint_it_starts_anew(killed, randbit, whole):
     undisturbed, _ = whole("simclr")
     for path in killed.glob("checkpoint-*"):
         path.write_bytes(b"nothing")
-    assert run("simclr", randbit, killed, **SETTINGS)["run"]["resumes"] == 0
+    assert run("simclr", randbit, killed, **SETTINGS).run.resumes == 0
     assert weights(killed) == weights(undisturbed)
 
 
@@ -201,7 +201,7 @@ def test_changed_code_or_torch_is_refused_by_name(killed, randbit, monkeypatch):
     with pytest.raises(UserError, match=r"code\.sources.*'edited' now.*torch.*'9\.9' now"):
         run("simclr", randbit, killed, **SETTINGS)
     monkeypatch.undo()
-    assert run("simclr", randbit, killed, **SETTINGS)["run"]["status"] == "ok"
+    assert run("simclr", randbit, killed, **SETTINGS).run.status == "ok"
 
 
 def test_another_seed_is_refused(killed, randbit):

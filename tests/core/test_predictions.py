@@ -21,19 +21,19 @@ def cell(randbit, tmp_path_factory):
 def test_the_kept_predictions_give_the_record_again(cell):
     record, folder, data = cell
     identity, found = predictions.read(folder / predictions.NAME)
-    assert identity == record["id"] and len(found) == len(record["probes"]) == 15
-    assert predictions.rescore(record, found, data.labels) == []
+    assert identity == record.id and len(found) == len(record.probes) == 15
+    assert predictions.rescore(record.probes, found, data.labels) == []
     assert all(row.dtype == np.uint8 and len(row) == 100 for row in found.values())
 
 
 def test_the_labels_are_not_kept(cell):
     record, folder, data = cell
     _, found = predictions.read(folder / predictions.NAME)
-    wrong = [probe for probe in record["probes"] if probe["confusion"] != np.diag(np.diag(probe["confusion"])).tolist()]
+    wrong = [probe for probe in record.probes if probe.confusion != np.diag(np.diag(probe.confusion)).tolist()]
     assert wrong  # else the next line would say nothing
     for probe in wrong:
-        row = found[probe["probe"], probe["layer"], probe["feature"]]
-        assert not np.array_equal(row, data.labels("probe-test", probe["feature"]))
+        row = found[probe.probe, probe.layer, probe.feature]
+        assert not np.array_equal(row, data.labels("probe-test", probe.feature))
 
 
 def test_every_contradiction_is_found(cell):
@@ -42,7 +42,7 @@ def test_every_contradiction_is_found(cell):
     place = ("lbfgs", "encoder", "digit")
 
     def faults(row):
-        return predictions.rescore(record, {**found, place: row}, data.labels)
+        return predictions.rescore(record.probes, {**found, place: row}, data.labels)
 
     row = found[place]
     moved = row.copy()
@@ -50,11 +50,11 @@ def test_every_contradiction_is_found(cell):
     assert "another confusion matrix" in faults(moved)[0]
     assert "99 predictions for 100" in faults(row[:-1])[0]
     assert "a class beyond the 10" in faults(np.full_like(row, 10))[0]
-    assert predictions.rescore(record, {**found, ("a", "b", "c"): row}, data.labels) == [
+    assert predictions.rescore(record.probes, {**found, ("a", "b", "c"): row}, data.labels) == [
         "a b c: predictions of a probe that the record does not have"
     ]
     without = {key: value for key, value in found.items() if key != place}
-    assert predictions.rescore(record, without, data.labels) == ["lbfgs encoder digit: no predictions"]
+    assert predictions.rescore(record.probes, without, data.labels) == ["lbfgs encoder digit: no predictions"]
 
 
 def test_the_same_predictions_are_the_same_bytes(tmp_path):

@@ -5,20 +5,20 @@ import pytest
 import yaml
 from small_cells import CPU
 
-from generators import sources
+from generators import catalog, sources
 from generators.catalog import dataset
 from generators.image_source import ImageSource
-from suppression_bench import cell as cells
-from suppression_bench import runner, suite, tiers
-from suppression_bench.cell import Train
-from suppression_bench.cell import Augmentation
+from suppression_bench import config
+from suppression_bench import run as running
+from suppression_bench.cell import settings_key
+from suppression_bench.method import Method
 
 
 def read(name):
-    return yaml.safe_load((suite.SUITES / f"{name}.yaml").read_text()), f"suite {name}"
+    return yaml.safe_load((config.SUITES / f"{name}.yaml").read_text()), f"suite {name}"
 
 
-NAMES = sorted(path.stem for path in suite.SUITES.glob("*.yaml"))
+NAMES = sorted(path.stem for path in config.SUITES.glob("*.yaml"))
 TIERS = [(name, tier) for name in NAMES for tier in read(name)[0].get("tiers", {None: {}})]
 ROLES = {"simclr", "byol", "vae", "supervised", "untrained"}
 FAMILIES = ("randbit-", "multidigits-", "digit-on-imagenet", "everything-", "quick")
@@ -69,26 +69,25 @@ def sized_sources(monkeypatch):
 
 @pytest.mark.parametrize(("name", "tier"), TIERS)
 def test_every_tier_resolves(name, tier, sized_sources):
-    variants, faults = tiers.variants(*read(name))
-    [variant] = [one for one in variants if one.tier == (tier or "")]
-    found, more = suite.cells_of_tier(variant, name, suite.Request())
-    assert not faults + more
-    assert len({cell.folder_name for cell in found}) == len(found)
+    faults = config.Faults()
+    [chosen] = [part for part in config.tiers_of(*read(name), faults) if part.name == (tier or "")]
+    found = config.cells_of_tier(chosen, name, config.Request(), faults)
+    assert not faults
+    assert len({located.cell.folder_name for located in found}) == len(found)
     opened = {}
-    for cell in found:
-        key = runner.place_key(cell)
+    for located in found:
+        key = running.data_key(located)
         if key not in opened:
-            opened[key] = dataset(*cell.dataset)
-        shape = opened[key].image_shape
-        cls = cells.catalog.load_class("suppression_bench.methods", cell.references["method"], cells.Method)
-        Augmentation(**cell.spec["augmentation"]).check(shape, cls.views)
+            opened[key] = dataset(*located.dataset)
+        cls = catalog.load_class("suppression_bench.methods", located.references["method"], Method)
+        located.cell.augmentation.check(opened[key].image_shape, cls.views)
         if cls.trains:
-            assert Train(**cell.spec["train"]).total_steps(opened[key].splits["pretrain"]) > 0
-    methods = {cell.spec["method"]["name"] for cell in found}
+            assert located.cell.train.total_steps(opened[key].splits["pretrain"]) > 0
+    methods = {located.cell.method.name for located in found}
     assert "untrained" in methods
-    for spec in (cell.spec for cell in found if cell.spec["method"]["name"] == "untrained"):
-        same = [c for c in found if {**c.spec, "seed": 0} == {**spec, "seed": 0}]
-        alone = spec["encoder"]["name"] == "raw-pixels" or name == "tiny"  # which compares bits and shows no result
+    for cell in (located.cell for located in found if located.cell.method.name == "untrained"):
+        same = [located for located in found if settings_key(located.cell) == settings_key(cell)]
+        alone = cell.encoder.name == "raw-pixels" or name == "tiny"  # which compares bits and shows no result
         assert len(same) == 3 or alone, "the floor is a mean of three"
     if name.startswith(FAMILIES):
         assert methods >= ROLES
@@ -103,14 +102,14 @@ def test_every_suite_has_a_quick_tier(name):
 
 def tiny(name, tier, method, **changes):
     """The first cell of a method, cut down until it takes a second."""
-    [*_, wanted] = [one for one in tiers.variants(*read(name))[0] if one.tier == tier]
+    [*_, wanted] = [part for part in config.tiers_of(*read(name), config.Faults()) if part.name == tier]
     changes = {**TINY, **{f"data.{key}": value for key, value in TINY_DATA[wanted.content["data"]["dataset"]].items()}}
     if wanted.content["data"].get("digit_source"):
         changes["data.digit_source"] = "optdigits"
     if wanted.content["data"].get("image_source"):
         changes |= {"data.image_source": "leaves", "augmentation.blur": 0}
         changes |= {"data.image_size": 16} if wanted.content["data"]["dataset"] == "randbit" else {}
-    return suite.cells_of_suite(name, suite.Request(changes, {"method": [method]}, tier=tier))[0]
+    return config.cells_of_suite(name, config.Request(changes, {"method": [method]}, tier=tier))[0]
 
 
 CASES = [
@@ -124,19 +123,19 @@ CASES = [
 @pytest.mark.parametrize(("name", "tier", "method"), CASES)
 def test_a_tiny_cell_runs_through(name, tier, method, cache, tmp_path):
     cell = tiny(name, tier, method)
-    runner.prepare([cell], 1, lambda line: None)
-    made = cells.run(cell, tmp_path, CPU)
-    assert made["run"]["status"] == "ok" and made["run"]["steps"] == 2
-    assert {probe["probe"] for probe in made["probes"]} >= {"lbfgs"} and made["metrics"]
-    assert made["spec"]["suite"]["name"] == name and made["spec"]["strength"]
+    [prepared] = running.prepare([cell], 1, lambda line: None)
+    made = running.run(prepared, tmp_path, CPU)
+    assert made.run.status == "ok" and made.run.steps == 2
+    assert {probe.probe for probe in made.probes} >= {"lbfgs"} and made.metrics
+    assert made.spec.suite.name == name and made.spec.strength
 
 
 @pytest.mark.parametrize("family", sorted(TINY_DATA))
 def test_a_tiny_cell_of_everything_runs_through(family, cache, tmp_path):
     only = {"data.dataset": [family], "method": ["simclr"]}
-    [cell, *_] = suite.cells_of_suite("everything-quick", suite.Request({**TINY, "data.train": 40}, only))
+    [cell, *_] = config.cells_of_suite("everything-quick", config.Request({**TINY, "data.train": 40}, only))
     few = {"test": 20, "probe_train": 30, "probe_test": 20}  # of no family all of them, so --set cannot name them
     cell.dataset[1].update({key: value for key, value in few.items() if key in cell.dataset[1]})
-    runner.prepare([cell], 1, lambda line: None)
-    made = cells.run(cell, tmp_path, CPU)
-    assert made["run"]["status"] == "ok" and made["spec"]["data"]["dataset"] == family
+    [prepared] = running.prepare([cell], 1, lambda line: None)
+    made = running.run(prepared, tmp_path, CPU)
+    assert made.run.status == "ok" and made.spec.dataset.name == family
