@@ -22,7 +22,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from suppression_bench.evaluation.probe import Probing, Task, fit_lbfgs, fit_sgd, standardisation
+from suppression_bench.evaluation.probes import Probing, Task, fit_lbfgs, fit_sgd, standardisation
 
 WIDTH = 512
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from generators import catalog, options
 from generators.dataset import Dataset, UserError
 from suppression_bench.encoder import Encoder
-from suppression_bench.evaluation.probe import Probing
+from suppression_bench.evaluation.probes import Probing
 from suppression_bench.loss import PASSED_IN
 from suppression_bench.method import Method
 from suppression_bench.training.options import Training

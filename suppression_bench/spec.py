@@ -7,7 +7,7 @@ from pathlib import Path
 from generators import catalog, manifest, options, strict_json, strict_yaml
 from generators.dataset import UserError, is_source
 from suppression_bench import settings
-from suppression_bench.evaluation import probe
+from suppression_bench.evaluation import probes
 
 RECIPES = Path(__file__).parent / "recipes"
 ENCODER = "resnet18"  # where no recipe names another
@@ -139,7 +139,7 @@ def make_cells(
         "data": data,
         **_named(sections, references, targets),
         **{section: sections[section] for section in ("augmentation", "train", "probe")},
-        "probe_version": probe.VERSION,
+        "probe_version": probes.VERSION,
     }
     values = {**flat(spec), **{f"data.{name}": value for name, value in own.items()}}
     if strength:

@@ -13,9 +13,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from generators.dataset import UserError
 from suppression_bench import cell as cells
 from suppression_bench import provenance
-from suppression_bench.evaluation import probe as probing
-from suppression_bench.evaluation.features import extract
-from suppression_bench.evaluation.online_probe import OnlineProbe
+from suppression_bench.evaluation import probes as probing
+from suppression_bench.evaluation.probes import OnlineProbe, extract
 from suppression_bench.method import Batch, Method
 from suppression_bench.spec import Cell
 from suppression_bench.stopwatch import Turns, peak, timed

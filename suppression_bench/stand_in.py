@@ -8,9 +8,7 @@ import pandas
 import torch
 
 from suppression_bench import cell as cells
-from suppression_bench.evaluation.measure import measure
-from suppression_bench.evaluation.probe import Probing
-from suppression_bench.evaluation.represent import Representation
+from suppression_bench.evaluation.probes import Probing, Representation, measure
 from suppression_bench.method import Method
 from suppression_bench.spec import Cell
 from suppression_bench.stopwatch import Turns, timed

@@ -8,8 +8,7 @@ import torch
 from generators import catalog
 from generators.dataset import UserError
 from suppression_bench.encoder import Encoder
-from suppression_bench.evaluation.measure import measure
-from suppression_bench.evaluation.probe import Probing
+from suppression_bench.evaluation.probes import Probing, measure
 from suppression_bench.leaderboard.submission import ENCODERS, RECORDS, strength_text
 from suppression_bench.method import Batch, Info, Method, Output
 from suppression_bench.results import record as records

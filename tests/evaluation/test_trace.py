@@ -10,8 +10,7 @@ from torch import nn
 from generators.dataset import UserError
 from suppression_bench.commands import run as command
 from suppression_bench.evaluation import trace as traces
-from suppression_bench.evaluation.features import extract
-from suppression_bench.evaluation.probe import Probing, Task, fit_lbfgs
+from suppression_bench.evaluation.probes import Probing, Task, extract, fit_lbfgs
 from suppression_bench.evaluation.trace import Trace, trace_steps
 from suppression_bench.results import record as records
 from suppression_bench.training import execution, loop

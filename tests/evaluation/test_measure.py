@@ -8,9 +8,8 @@ import torch
 from small_cells import CPU, Recorder, built, make_data, run
 from torch import nn
 
-from suppression_bench.evaluation import measure as measuring
-from suppression_bench.evaluation.features import extract
-from suppression_bench.evaluation.probe import Probing
+from suppression_bench.evaluation import probes as measuring
+from suppression_bench.evaluation.probes import Probing, extract
 from suppression_bench.results.record import accuracy
 from suppression_bench.training.data import Data
 

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from suppression_bench.evaluation.lbfgs import Problem, fit
-from suppression_bench.evaluation.probe import Probing, standardisation
+from suppression_bench.evaluation.probes import Probing, standardisation
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,7 @@ from torch.nn import functional as F
 
 from generators.dataset import UserError
 from suppression_bench.evaluation import metrics as metric
-from suppression_bench.evaluation.features import extract
-from suppression_bench.evaluation.measure import measure
-from suppression_bench.evaluation.probe import Probing
-from suppression_bench.evaluation.represent import Representation, chosen, normalised, views
+from suppression_bench.evaluation.probes import Probing, Representation, extract, measure, sample_rows, two_views
 from suppression_bench.results import record
 from suppression_bench.training.data import Data
 from suppression_bench.training.views import Augmentation
@@ -76,12 +73,12 @@ def test_every_number_follows_from_the_features_and_labels(method, randbit):
 def test_the_views_are_crops_of_the_same_samples(method, four_bits):
     samples, rows = four_bits.samples("probe-test"), torch.tensor([3, 50, 99])
     augmentation = Augmentation(area=[0.2, 0.5])
-    first, second = views(samples, rows, "probe-test", augmentation, 0)
+    first, second = two_views(samples, rows, "probe-test", augmentation, 0)
     whole, one_view, other_view = samples.whole(rows), first.whole(slice(0, 3)), second.whole(slice(0, 3))
     assert len(first) == 3 and one_view.shape == whole.shape
     assert torch.equal(one_view[:, 1:], whole[:, 1:]) and torch.equal(other_view[:, 1:], whole[:, 1:])  # the bits
     assert not torch.equal(one_view[:, 0], whole[:, 0]) and not torch.equal(one_view[:, 0], other_view[:, 0])
-    everyone = views(samples, torch.arange(100), "probe-test", augmentation, 0)
+    everyone = two_views(samples, torch.arange(100), "probe-test", augmentation, 0)
     for all_of_them, few in zip(everyone, (first, second), strict=True):
         assert torch.equal(all_of_them.draws.boxes[:, rows], few.draws.boxes)
     features = [
@@ -112,7 +109,7 @@ def test_at_most_so_many_samples(method, randbit):
     data = Data(randbit, 2)
     found = described(method, data, metric_samples=30)
     assert {entry["n"] for entry in found["layers"] + found["features"]} == {30}
-    rows = chosen("probe-test", 100, 30)
+    rows = sample_rows("probe-test", 100, 30)
     assert len(set(rows.tolist())) == 30 and rows.tolist() == sorted(rows.tolist()) != list(range(30))
     own = F.normalize(extract(method, data.samples("probe-test"), BOTH, 64)["head"][rows], dim=1)
     entry = one(found["features"], layer="head", feature="digit")
@@ -155,7 +152,7 @@ def test_features_that_cannot_be_normalised_give_null(randbit, value):
 
 def test_large_and_small_features_are_normalised():
     for scale in (1e-38, 1e-20, 1.0, 1e30):
-        torch.testing.assert_close(normalised(torch.tensor([[3.0, 4.0]]) * scale), torch.tensor([[0.6, 0.8]]))
+        torch.testing.assert_close(metric.normalised(torch.tensor([[3.0, 4.0]]) * scale), torch.tensor([[0.6, 0.8]]))
 
 
 def test_a_collapsed_encoder_is_described(randbit):

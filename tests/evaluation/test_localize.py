@@ -17,7 +17,7 @@ from suppression_bench import cell as cells
 from suppression_bench import trained
 from suppression_bench.cli import main
 from suppression_bench.encoder import Encoder
-from suppression_bench.evaluation import localize, pictures
+from suppression_bench.evaluation import localize
 from suppression_bench.results import label_sheet
 
 OWN = '''
@@ -204,7 +204,7 @@ def test_the_bits_are_fed_as_zeros():
         ([3], [2], "--stages 3: the encoder planted has the stages 1, 2"),
         ([0], [2], "--stages 0"),
         ([1], [1], "--clusters 1: at least 2"),
-        ([1], [9], "--clusters 9: stage 1 has 8 positions in 2 pictures (2 x 2 each)"),
+        ([1], [9], "--clusters 9: stage 1 has 8 positions in 2 images (2 x 2 each)"),
     ],
 )
 def test_wrong_numbers_are_sentences(stages, clusters, words):
@@ -267,18 +267,18 @@ def test_pictures_of_a_folder_are_spread_and_shaped(tmp_path):
         (tmp_path / name).mkdir()
         Image.new("RGB", (10, 20), (255, 0, 0)).save(tmp_path / name / f"{name}.png")
     (tmp_path / "notes.txt").write_text("no picture")
-    shown = pictures.read(tmp_path, 3, (8, 8, 3))
-    assert shown.pictures.shape == (3, 8, 8, 3) and (shown.pictures == [255, 0, 0]).all()
+    shown = localize.read_images(tmp_path, 3, (8, 8, 3))
+    assert shown.images.shape == (3, 8, 8, 3) and (shown.images == [255, 0, 0]).all()
     assert [name[0] in pair for name, pair in zip(shown.names, ("ab", "cd", "ef"), strict=True)] == [True] * 3
-    grey = pictures.read(tmp_path, 50, (28, 28, 1))
-    assert grey.pictures.shape == (6, 28, 28, 1) and (grey.pictures == 76).all()  # ITU-R 601: .299 * 255
+    grey = localize.read_images(tmp_path, 50, (28, 28, 1))
+    assert grey.images.shape == (6, 28, 28, 1) and (grey.images == 76).all()  # ITU-R 601: .299 * 255
     assert grey.names == [f"{name}.png" for name in "abcdef"]
 
 
 def test_pictures_of_a_dataset_are_its_test_split(randbit):
-    shown = pictures.read(randbit, 2, (28, 28, 1))
-    assert shown.pictures.shape == (2, 28, 28, 1) and all(name.startswith("probe-test ") for name in shown.names)
-    assert shown.pictures.any()
+    shown = localize.read_images(randbit, 2, (28, 28, 1))
+    assert shown.images.shape == (2, 28, 28, 1) and all(name.startswith("probe-test ") for name in shown.names)
+    assert shown.images.any()
 
 
 # --- the sheet and the command ---------------------------------------------------------------------------------------
@@ -460,7 +460,7 @@ def test_weights_of_another_encoder_are_refused(made, tmp_path, capsys, photos):
         (["--clusters", "two"], "two"),
         (["--clusters", "1"], "--clusters 1: at least 2"),
         (["--stages", "4"], "has the stages 1, 2, 3"),
-        (["--clusters", "13"], "stage 3 has 12 positions in 3 pictures"),
+        (["--clusters", "13"], "stage 3 has 12 positions in 3 images"),
         (["--images", "nowhere"], "--images nowhere: no such folder"),
         (["--image", "x"], "--images"),
     ],
@@ -476,7 +476,7 @@ def test_wrong_flags_are_sentences(made, photos, capsys, tmp_path, monkeypatch, 
 def test_wrong_pictures_are_sentences(made, tmp_path, capsys):
     folder = tmp_path / "pictures"
     folder.mkdir()
-    assert bench(made, "--images", folder) == 2 and "no picture in it" in capsys.readouterr().err
+    assert bench(made, "--images", folder) == 2 and "no image in it" in capsys.readouterr().err
     (folder / "a.png").write_bytes(b"\x89PNG no")
     assert bench(made, "--images", folder) == 2
     said = capsys.readouterr().err

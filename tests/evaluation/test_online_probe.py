@@ -7,8 +7,7 @@ from small_cells import CPU, make_data, run
 from torch import nn
 from torch.nn import functional as F
 
-from suppression_bench.evaluation.online_probe import OnlineProbe
-from suppression_bench.evaluation.probe import Task
+from suppression_bench.evaluation.probes import OnlineProbe, Task
 from suppression_bench.results.record import accuracy
 from suppression_bench.training.options import Training
 
