@@ -25,10 +25,10 @@ from torchvision.transforms import v2
 
 from generators.card import table
 from generators.randomness import stream_key
+from suppression_bench.cell import Augmentation
 from suppression_bench.training.colour import kernel_size
 from suppression_bench.training.data import Samples
 from suppression_bench.training.epoch import Epoch
-from suppression_bench.cell import Augmentation
 
 # name -> (side, channels, options): SimCLR's full set on natural pictures, and the crop of RandBit alone.
 CASES = {

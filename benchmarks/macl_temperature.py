@@ -12,16 +12,15 @@ from pathlib import Path
 
 import matplotlib
 import torch
+from suppression_bench.suite import Request, cells_of_suite
 
 from suppression_bench import cell as cells
 from suppression_bench import runner
+from suppression_bench.cell import Augmentation, Train
 from suppression_bench.loss import normalised
 from suppression_bench.results.figures import COLOURS
-from suppression_bench.suite import Request, cells_of_suite
 from suppression_bench.training import loop
 from suppression_bench.training.data import Data
-from suppression_bench.cell import Train
-from suppression_bench.cell import Augmentation
 
 SUITE = """
 version: 1

@@ -23,7 +23,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from suppression_bench.cell import Probing
-from suppression_bench.evaluation.probe import Task, fit_lbfgs, fit_sgd, standardisation
+from suppression_bench.evaluation.probes import Task, fit_lbfgs, fit_sgd, standardisation
 
 WIDTH = 512
 

@@ -24,13 +24,12 @@ from torch.nn import functional as F
 
 from generators import catalog, manifest
 from generators.card import table
+from suppression_bench.cell import Augmentation, Train
 from suppression_bench.encoder import Encoder, mlp
 from suppression_bench.method import Batch, Info, Method
-from suppression_bench.training import execution, loop
+from suppression_bench.training import execution, loop, optimizers
 from suppression_bench.training.data import Samples
 from suppression_bench.training.loop import train
-from suppression_bench.cell import Train
-from suppression_bench.cell import Augmentation
 
 PEAK = Path("/proc/self/status")
 AREA, ASPECT, TEMPERATURE = (0.5, 1.0), (3 / 4, 4 / 3), 0.1
@@ -98,7 +97,7 @@ def _method(flags) -> Method:
     return made(_encoder(flags), info, loss, head=[256, 64]).to(flags.device, memory_format=torch.channels_last)
 
 
-def _training(flags) -> Training:
+def _training(flags) -> Train:
     return Train(
         batch_size=flags.batch, steps=flags.steps, precision=flags.precision, compile=flags.compile,
         micro_batch=flags.micro_batch, deterministic=flags.deterministic, weight_decay=2e-4, epsilon=1e-7,
@@ -114,7 +113,7 @@ def _loop(flags, pictures: Tensor, bits: Tensor):
 
 def _ceiling(flags):
     method, training = _method(flags).train(), _training(flags)
-    optimizer = training.build_optimizer(method, training.weight_decay)
+    optimizer = optimizers.build(method, training, training.weight_decay)
     shape = (flags.batch, flags.channels + flags.bits, flags.side, flags.side)
     views = [torch.rand(shape, device=flags.device).to(memory_format=torch.channels_last) for _ in range(2)]
     batch = Batch(views, torch.arange(flags.batch, device=flags.device))

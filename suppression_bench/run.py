@@ -21,10 +21,8 @@ from generators.randomness import random_words
 from generators.sources import data_root
 from suppression_bench.config import LocatedCell
 from suppression_bench.encoder import Encoder
-from suppression_bench.evaluation import probe as probing
-from suppression_bench.evaluation.measure import measure
-from suppression_bench.evaluation.online_probe import OnlineProbe
-from suppression_bench.evaluation.represent import Representation
+from suppression_bench.evaluation import probes as probing
+from suppression_bench.evaluation.probes import OnlineProbe, Representation, measure
 from suppression_bench.evaluation.trace import Trace
 from suppression_bench.method import Info, Method
 from suppression_bench.results import predictions, provenance, weights

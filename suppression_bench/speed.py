@@ -61,7 +61,7 @@ class Bench:
         self.per_epoch = training.steps_per_epoch(len(self.samples))
         targets = self.method.info.targets
         self.labels = {name: torch.from_numpy(self.data.labels("pretrain", name)).to(device) for name in targets}
-        self.optimizer = self.training.build_optimizer(self.alone, self.training.weight_decay)
+        self.optimizer = optimizers.build(self.alone, self.training, self.training.weight_decay)
         optimizers.set_rate(self.optimizer, 1e-6)  # a step costs the same at any rate, and stays finite at a small one
         self.random = self._random_batch()
 

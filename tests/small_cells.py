@@ -165,3 +165,8 @@ def write_records(folder: Path, cells: list[Record]) -> Path:
         cell_folder.mkdir(parents=True, exist_ok=True)
         records.write(cell_folder, record)
     return folder
+
+
+def accuracy(entry: dict) -> float:
+    """The accuracy of a probe's entry as `measure` returns it."""
+    return msgspec.convert(entry, Probe).accuracy

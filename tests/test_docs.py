@@ -93,8 +93,9 @@ def test_the_readmes_method(folder):
 
 def test_the_leaderboards_suite_is_on_its_track(folder):
     """The page's entry, with the README's method: every cell obeys the track, and every track is named."""
-    from suppression_bench.leaderboard import tracks
     from suppression_bench.suite import Request, cells_of_suite
+
+    from suppression_bench.leaderboard import tracks
 
     page = (DOCS / "leaderboard.md").read_text()
     [suite] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)

@@ -13,17 +13,17 @@ def run(arguments: list[str]) -> int:
     flags = _flags(arguments)
     import torch
 
-    from suppression_bench.evaluation import localize, pictures
+    from suppression_bench.evaluation import localize
     from suppression_bench.results import label_sheet, weights
 
     folder, images = weights.find(Path(flags.run)), Path(flags.images)
-    one = weights.load(folder, flags.encoder)
-    shown = pictures.read(images, flags.limit, one.image_shape)
-    tensor = torch.from_numpy(shown.pictures).permute(0, 3, 1, 2).float() / 255
-    maps = localize.localize(one.encoder, tensor, one.bits, flags.stages, flags.clusters)
-    side = one.image_shape[0]
-    title = f"{folder.resolve().name} ({one.spec['encoder']['name']}, {one.spec['data']['dataset']}, {side} px)"
-    label_sheet.draw(shown.pictures, shown.names, maps, title, _note(one.bits), Path(flags.out))
+    model = weights.load(folder, flags.encoder)
+    shown = localize.read_images(images, flags.limit, model.image_shape)
+    tensor = torch.from_numpy(shown.images).permute(0, 3, 1, 2).float() / 255
+    maps = localize.localize(model.encoder, tensor, model.bits, flags.stages, flags.clusters)
+    side = model.image_shape[0]
+    title = f"{folder.resolve().name} ({model.spec.encoder.name}, {model.spec.dataset.name}, {side} px)"
+    label_sheet.draw(shown.images, shown.names, maps, title, _note(model.bits), Path(flags.out))
     print(f"written: {flags.out}")
     return 0
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from generators import catalog
+from suppression_bench.config import takes_loss
 from suppression_bench.encoder import Encoder
 from suppression_bench.method import Batch, Info, Method, Output, Target
-from suppression_bench.config import takes_loss
 
 SIDE, COUNT, BITS = 12, 32, 2
 TARGETS = {"shape": Target(3), "marks": Target(4, many=True)}

@@ -8,10 +8,16 @@ import torch
 from torch import Tensor
 
 from suppression_bench.cell import Probing
-from suppression_bench.evaluation.features import extract
-from suppression_bench.evaluation.online_probe import OnlineProbe
-from suppression_bench.evaluation.probe import Probe, Task, fit_lbfgs, fit_sgd
-from suppression_bench.evaluation.represent import chosen
+from suppression_bench.evaluation.probes import (
+    OnlineProbe,
+    Probe,
+    Task,
+    extract,
+    fit_lbfgs,
+    fit_sgd,
+    pairs_of_splits,
+    sample_rows,
+)
 from suppression_bench.method import Method
 from suppression_bench.training import execution
 from suppression_bench.training.data import Data
@@ -93,11 +99,8 @@ class Trace:
         return {"version": VERSION, "probe": self.kind, "l2": l2, "points": self.points}
 
     def _measure(self, step: int, device: torch.device) -> list[dict]:
-        pairs: dict[tuple[str, str], list[str]] = {}
-        for feature, pair in self.data.probes().items():
-            pairs.setdefault(pair, []).append(feature)
         points = []
-        for splits, names in pairs.items():
+        for splits, names in pairs_of_splits(self.data).items():
             (train, train_rows), (test, test_rows) = (self._features(split, device) for split in splits)
             if not (bool(torch.isfinite(train).all()) and bool(torch.isfinite(test).all())):
                 return []  # training ends as diverged, or its last point is missing
@@ -121,6 +124,6 @@ class Trace:
 
     def _features(self, split: str, device: torch.device) -> tuple[Tensor, np.ndarray]:
         samples = self.data.samples(split, device)
-        rows = chosen(split, len(samples), MOST)
+        rows = sample_rows(split, len(samples), MOST)
         part = _Part(samples, rows.to(device))
         return extract(self.method, part, ["encoder"], self.options.block_size)["encoder"], rows.numpy()

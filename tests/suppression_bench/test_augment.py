@@ -7,20 +7,20 @@ import pytest
 import torch
 from scipy.stats import kstest
 from small_cells import make_cell
+from suppression_bench.settings import find_targets, resolve
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as oracle
 
 from generators.dataset import UserError
 from generators.randomness import below, random_words, stream_key, uniform
 from suppression_bench import cell as cells
-from suppression_bench.settings import find_targets, resolve
+from suppression_bench.cell import Augmentation
 from suppression_bench.training import augment as augmenting
 from suppression_bench.training.augment import Draws, augment, draw
 from suppression_bench.training.boxes import boxes
 from suppression_bench.training.colour import kernel_size
 from suppression_bench.training.data import Samples
 from suppression_bench.training.epoch import Epoch
-from suppression_bench.cell import Augmentation
 from suppression_bench.training.views import append_constant, resized_crop
 
 KEY = stream_key("test", 1, "pretrain", 0)

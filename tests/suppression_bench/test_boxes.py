@@ -10,9 +10,9 @@ from scipy.stats import ks_2samp
 from torchvision.transforms.v2 import RandomResizedCrop
 
 from generators.randomness import random_words, stream_key
+from suppression_bench.cell import Augmentation
 from suppression_bench.training import boxes as rules
 from suppression_bench.training.boxes import ATTEMPTS, boxes
-from suppression_bench.cell import Augmentation
 
 KEY = stream_key("test", 1, "pretrain", 0)
 RANGES = [

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from generators import catalog
 from generators.dataset import UserError
 from suppression_bench import cell as cells
+from suppression_bench.cell import Augmentation, Train
 from suppression_bench.cli import main
 from suppression_bench.conformance.trial import trial
 from suppression_bench.method import Method
@@ -18,8 +19,6 @@ from suppression_bench.training import execution, loop
 from suppression_bench.training.data import Data
 from suppression_bench.training.loop import train
 from suppression_bench.training.optimizers import build
-from suppression_bench.cell import Train
-from suppression_bench.cell import Augmentation
 
 TRAINED = [
     name

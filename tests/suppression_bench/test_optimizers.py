@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from generators.dataset import UserError
+from suppression_bench.cell import Train
 from suppression_bench.encoders.randbit_conv import RandBitConv
 from suppression_bench.training import optimizers
-from suppression_bench.cell import Train
 
 
 def small_net():
@@ -36,7 +36,7 @@ def l2(net):
 def test_adams_weight_decay_is_kerass_penalty_on_kernels_alone():
     ours, theirs = small_net(), small_net()
     training = Train(steps=5, learning_rate=1e-2, weight_decay=2e-4, epsilon=1e-7, optimizer="adam")
-    found = steps(ours, training.build_optimizer(ours, training.weight_decay))
+    found = steps(ours, optimizers.build(ours, training, training.weight_decay))
     expected = steps(theirs, torch.optim.Adam(theirs.parameters(), lr=1e-2, eps=1e-7), extra=l2)
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
@@ -148,10 +148,10 @@ def test_glorot_bounds():
 def test_the_step_schedule_falls_at_its_milestones():
     # Wang & Liu (2021): x.1 at epochs 160 and 190 of 200, here of 100 steps each.
     training = Train(epochs=200, schedule="step", learning_rate=0.03)
-    rates = [training.rate(step, 20000, 0) for step in (0, 15999, 16000, 18999, 19000, 19999)]
+    rates = [optimizers.learning_rate(training, step, 20000, 0) for step in (0, 15999, 16000, 18999, 19000, 19999)]
     assert rates == pytest.approx([0.03, 0.03, 0.003, 0.003, 0.0003, 0.0003])
     other = Train(steps=10, schedule="step", milestones=[0.1, 0.35, 0.5], decay=0.5, learning_rate=1.0)
-    assert [other.rate(step, 10, 0) for step in range(10)] == [
+    assert [optimizers.learning_rate(other, step, 10, 0) for step in range(10)] == [
         1,
         0.5,
         0.5,

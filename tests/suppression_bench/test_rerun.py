@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from suppression_bench.suite import Request, cells_of_suite
 from test_leaderboard_check import edit, good, toy  # noqa: F401 (fixtures)
 from toy_track import METHOD, WISH, reseal, run_cells
 
@@ -16,7 +17,6 @@ from suppression_bench import cli
 from suppression_bench.leaderboard import cells, check, levels, official, pack, sandbox, submission, tracks
 from suppression_bench.leaderboard.rerun import suite_file as rerun_suite
 from suppression_bench.results import predictions, record
-from suppression_bench.suite import Request, cells_of_suite
 
 QUICK = Path(__file__).parents[2] / "docs/results/quick/cells"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from suppression_bench.suite import Request, cells_of_suite
 
 from generators import catalog, registry, strict_json
 from generators.dataset import UserError
 from suppression_bench.leaderboard import tracks
 from suppression_bench.leaderboard.official import Official
 from suppression_bench.results import record as records
-from suppression_bench.suite import Request, cells_of_suite
 
 QUICK = Path(__file__).parents[2] / "docs/results/quick/cells"
 

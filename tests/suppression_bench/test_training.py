@@ -6,9 +6,8 @@ import torch
 from small_cells import Recorder
 
 from generators.dataset import UserError
+from suppression_bench.cell import Augmentation, Train
 from suppression_bench.training.loop import train
-from suppression_bench.cell import Train
-from suppression_bench.cell import Augmentation
 
 
 def trained(data, method=None, *, seed=0, augmentation=None, labels=None, observers=(), **training):

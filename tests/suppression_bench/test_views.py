@@ -7,10 +7,9 @@ from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as oracle
 
 from generators.dataset import UserError
+from suppression_bench.cell import Augmentation, Train
 from suppression_bench.training.data import Samples
 from suppression_bench.training.loop import train
-from suppression_bench.cell import Train
-from suppression_bench.cell import Augmentation
 from suppression_bench.training.views import _filters, append_constant, resized_crop
 
 

@@ -6,14 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from generators.dataset import UserError
-from suppression_bench.evaluation.neighbours import (
-    Preference,
-    agreement,
-    knn_accuracy,
-    nearest,
-    neighbour_preference,
-    vote,
-)
+from suppression_bench.evaluation.metrics import agreement, nearest, vote
 
 
 def unit(count, width=5, seed=0, dtype=torch.float64):
@@ -54,16 +47,11 @@ def test_each_equals_a_double_loop_in_any_block_size(k, block_size):
     assert nearest(TEST.float(), TRAIN.float(), k=k, block_size=block_size).tolist() == rows
     predicted = naive_vote(rows, TRAIN_LABELS)
     assert vote(found, TRAIN_LABELS, block_size=block_size).tolist() == predicted
-    right = sum(a == b for a, b in zip(predicted, TEST_LABELS.tolist(), strict=True)) / 11
-    assert knn_accuracy(TRAIN, TRAIN_LABELS, TEST, TEST_LABELS, k=k, block_size=block_size) == right
     own = naive_nearest(TRAIN, TRAIN, k, alone=True)
     assert nearest(TRAIN, k=k, block_size=block_size).tolist() == own
-    shares = [
-        np.mean([labels[i] == labels[j] for i, row in enumerate(own) for j in row])
-        for labels in (TRAIN_LABELS, TRAIN_LABELS % 2)
-    ]
-    found = neighbour_preference(TRAIN, TRAIN_LABELS, TRAIN_LABELS % 2, k=k, block_size=block_size)
-    assert [found.first, found.second, found.difference] == pytest.approx([*shares, shares[0] - shares[1]])
+    for labels in (TRAIN_LABELS, TRAIN_LABELS % 2):
+        share = np.mean([labels[i] == labels[j] for i, row in enumerate(own) for j in row])
+        assert agreement(torch.tensor(own), labels, block_size=block_size) == pytest.approx(share)
 
 
 def test_more_neighbours_than_samples_are_all_of_them():
@@ -74,9 +62,8 @@ def test_more_neighbours_than_samples_are_all_of_them():
 def test_values_known_by_hand():
     corners = torch.eye(2)[[0, 0, 0, 1, 1, 1]]
     shape, colour = torch.tensor([0, 0, 0, 1, 1, 1]), np.array([0, 1, 0, 1, 0, 1])
-    assert neighbour_preference(corners, shape, colour, k=2) == Preference(1.0, 1 / 3)
-    assert knn_accuracy(corners, shape, torch.eye(2), torch.tensor([0, 1]), k=3) == 1
-    assert knn_accuracy(corners, shape, torch.eye(2), np.array([1, 1]), k=3) == 0.5
+    assert [agreement(nearest(corners, k=2), labels) for labels in (shape, colour)] == [1.0, 1 / 3]
+    assert vote(nearest(torch.eye(2), corners, k=3), shape).tolist() == [0, 1]
 
 
 def test_votes_that_tie_go_to_the_nearest():
@@ -99,9 +86,7 @@ def test_the_order_of_the_samples_changes_nothing():
     before = vote(nearest(TEST, TRAIN, k=6), TRAIN_LABELS)
     after = vote(nearest(TEST[test], TRAIN[train], k=6), TRAIN_LABELS[train])
     assert torch.equal(before[test], after)
-    assert neighbour_preference(TRAIN[train], TRAIN_LABELS[train], TRAIN_LABELS[train] % 2, k=6) == (
-        neighbour_preference(TRAIN, TRAIN_LABELS, TRAIN_LABELS % 2, k=6)
-    )
+    assert agreement(nearest(TRAIN[train], k=6), TRAIN_LABELS[train]) == agreement(nearest(TRAIN, k=6), TRAIN_LABELS)
 
 
 @pytest.mark.parametrize(
@@ -113,11 +98,9 @@ def test_the_order_of_the_samples_changes_nothing():
         (lambda: nearest(TEST, TRAIN, k=0), "at least 1"), (lambda: nearest(TEST[:1]), "another"),
         (lambda: nearest(TEST, TRAIN, block_size=0), "block_size"),
         (lambda: vote(torch.tensor([[0]]), torch.tensor([-1])), "from 0"),
-        (lambda: knn_accuracy(TRAIN, TRAIN_LABELS[1:], TEST, TEST_LABELS), "37 int64"),
-        (lambda: knn_accuracy(TRAIN, TRAIN_LABELS, TEST, TEST_LABELS.float()), "11 int64"),
+        (lambda: vote(nearest(TEST, TRAIN), TRAIN_LABELS.float()), "37 int64"),
         (lambda: agreement(nearest(TRAIN), TRAIN_LABELS[1:]), "37 int64"),
-        (lambda: neighbour_preference(TRAIN, TRAIN_LABELS, F.one_hot(TRAIN_LABELS)), "one a sample"),
-        (lambda: neighbour_preference(TRAIN * 3, TRAIN_LABELS, TRAIN_LABELS), "normalised"),
+        (lambda: agreement(nearest(TRAIN), F.one_hot(TRAIN_LABELS)), "one a sample"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_measured_is_refused(call, sentence):

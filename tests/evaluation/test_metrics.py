@@ -12,11 +12,12 @@ from generators.dataset import UserError
 from suppression_bench.evaluation.metrics import (
     alignment,
     effective_rank,
+    gradient_ratio_curve,
+    local_separation,
     semantic_sensitivity,
     tolerance,
     uniformity,
 )
-from suppression_bench.evaluation.separation import gradient_ratio_curve, local_separation
 
 COUNT = 13
 

@@ -5,13 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from small_cells import CPU, Recorder, built, make_data, run
+from small_cells import CPU, Recorder, accuracy, built, make_data, run
 from torch import nn
 
-from suppression_bench.evaluation import measure as measuring
-from suppression_bench.evaluation.features import extract
 from suppression_bench.cell import Probing
-from suppression_bench.results.record import accuracy
+from suppression_bench.evaluation import probes as measuring
+from suppression_bench.evaluation.probes import extract
 from suppression_bench.training.data import Data
 
 OPTIONS = Probing(l2=[1e-3, 1e-1], kinds=["lbfgs", "sgd"])
@@ -126,8 +125,8 @@ def test_features_of_two_sizes_come_from_their_own_splits(sizes, monkeypatch):
 
 def test_absent_classes_are_recorded(tmp_path):
     record = run("untrained", make_data("randbit", tmp_path, train=7, test=30), tmp_path / "out")
-    [entry] = record["probes"]
-    assert entry["absent"] == [7, 8, 9] and entry["n"] == 30
+    [entry] = record.probes
+    assert entry.absent == [7, 8, 9] and entry.n == 30
 
 
 def test_extraction_leaves_the_method_as_it_was(randbit):

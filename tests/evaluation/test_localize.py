@@ -4,6 +4,7 @@ import itertools
 import re
 import shutil
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -13,12 +14,11 @@ from torch.nn import functional as F
 
 from generators import catalog, strict_json
 from generators.dataset import UserError
-from suppression_bench import cell as cells
-from suppression_bench import trained
+from suppression_bench import run as running
 from suppression_bench.cli import main
 from suppression_bench.encoder import Encoder
-from suppression_bench.evaluation import localize, pictures
-from suppression_bench.results import label_sheet
+from suppression_bench.evaluation import localize
+from suppression_bench.results import label_sheet, weights
 
 OWN = '''
 """An encoder of one's own, with one stage."""
@@ -204,7 +204,7 @@ def test_the_bits_are_fed_as_zeros():
         ([3], [2], "--stages 3: the encoder planted has the stages 1, 2"),
         ([0], [2], "--stages 0"),
         ([1], [1], "--clusters 1: at least 2"),
-        ([1], [9], "--clusters 9: stage 1 has 8 positions in 2 pictures (2 x 2 each)"),
+        ([1], [9], "--clusters 9: stage 1 has 8 positions in 2 images (2 x 2 each)"),
     ],
 )
 def test_wrong_numbers_are_sentences(stages, clusters, words):
@@ -267,18 +267,18 @@ def test_pictures_of_a_folder_are_spread_and_shaped(tmp_path):
         (tmp_path / name).mkdir()
         Image.new("RGB", (10, 20), (255, 0, 0)).save(tmp_path / name / f"{name}.png")
     (tmp_path / "notes.txt").write_text("no picture")
-    shown = pictures.read(tmp_path, 3, (8, 8, 3))
-    assert shown.pictures.shape == (3, 8, 8, 3) and (shown.pictures == [255, 0, 0]).all()
+    shown = localize.read_images(tmp_path, 3, (8, 8, 3))
+    assert shown.images.shape == (3, 8, 8, 3) and (shown.images == [255, 0, 0]).all()
     assert [name[0] in pair for name, pair in zip(shown.names, ("ab", "cd", "ef"), strict=True)] == [True] * 3
-    grey = pictures.read(tmp_path, 50, (28, 28, 1))
-    assert grey.pictures.shape == (6, 28, 28, 1) and (grey.pictures == 76).all()  # ITU-R 601: .299 * 255
+    grey = localize.read_images(tmp_path, 50, (28, 28, 1))
+    assert grey.images.shape == (6, 28, 28, 1) and (grey.images == 76).all()  # ITU-R 601: .299 * 255
     assert grey.names == [f"{name}.png" for name in "abcdef"]
 
 
 def test_pictures_of_a_dataset_are_its_test_split(randbit):
-    shown = pictures.read(randbit, 2, (28, 28, 1))
-    assert shown.pictures.shape == (2, 28, 28, 1) and all(name.startswith("probe-test ") for name in shown.names)
-    assert shown.pictures.any()
+    shown = localize.read_images(randbit, 2, (28, 28, 1))
+    assert shown.images.shape == (2, 28, 28, 1) and all(name.startswith("probe-test ") for name in shown.names)
+    assert shown.images.any()
 
 
 # --- the sheet and the command ---------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def made(randbit, tmp_path_factory):
     """A run's folder with one small trained cell of 3 bits."""
     folder = tmp_path_factory.mktemp("run")
     cell = make_cell("simclr", randbit, data__bits=3)
-    cells.run(cell, folder / "cells" / cell.folder_name, torch.device("cpu"))
+    running.run(cell, folder / "cells" / cell.cell.folder_name, torch.device("cpu"))
     return folder
 
 
@@ -326,7 +326,7 @@ def test_the_sheet_draws_what_was_clustered(made, photos, tmp_path, monkeypatch)
     ]
     assert cell.name in drawn["t"] and "3 constant channels are fed as 0" in drawn["a"]
     # The same by hand: the weights are those of the cell's file.
-    net = trained.load(cell).encoder
+    net = weights.load(cell).encoder
     given = torch.from_numpy(drawn["p"]).permute(0, 3, 1, 2) / 255
     with torch.no_grad():
         rows = localize.unit_rows(net.convolutions[:3](torch.cat([given, torch.zeros(3, 3, 28, 28)], 1)))
@@ -362,26 +362,22 @@ def test_colours_are_told_apart():
 
 def test_the_encoder_is_the_trained_one(made, four_bits):
     [cell] = (made / "cells").iterdir()
-    one = trained.load(cell)
+    one = weights.load(cell)
     assert one.image_shape == (28, 28, 1) and one.bits == 3 and not one.encoder.training
-    weights = next(iter(one.encoder.state_dict().values()))
-    assert weights.shape[1] == 4
+    kernel = next(iter(one.encoder.state_dict().values()))
+    assert kernel.shape[1] == 4
     fresh = encoder("randbit-conv", 28, 4).state_dict()
     assert fresh.keys() == one.encoder.state_dict().keys()
 
 
-def test_weights_without_a_shape_take_it_from_their_own_dataset(made, randbit, sizes, photos, tmp_path, capsys):
-    """As version 0.1.0 wrote them."""
+def test_weights_without_a_shape_are_refused(made, photos, tmp_path, capsys):
     from safetensors.torch import load_file, save_file
 
     [cell] = (made / "cells").iterdir()
-    old = shutil.copytree(cell, tmp_path / "old")
-    save_file(load_file(old / "encoder.safetensors"), old / "encoder.safetensors")
-    out = tmp_path / "sheet.png"
-    for images in (photos, sizes):
-        assert bench(old, "--images", images, "--out", out) == 2
-        assert "does not say the shape of its pictures" in capsys.readouterr().err and not out.exists()
-    assert bench(old, "--images", randbit, "--out", out, "--clusters", 2) == 0 and out.exists()
+    bare = shutil.copytree(cell, tmp_path / "bare")
+    save_file(load_file(bare / "encoder.safetensors"), bare / "encoder.safetensors")
+    assert bench(bare, "--images", photos, "--out", tmp_path / "sheet.png") == 2
+    assert "does not say the shape of its images" in capsys.readouterr().err
 
 
 def test_an_encoder_without_stages_gets_one_clear_line(randbit, photos, tmp_path, capsys):
@@ -420,10 +416,10 @@ def test_a_wrong_run_is_a_sentence(made, photos, tmp_path, capsys):
         shutil.copytree(cell, two / "cells" / name)
     text = said(two)
     assert "2 of its cells" in text and f"{two}/cells/one\n" in text and f"{two}/cells/other\n" in text
-    weights = two / "cells" / "one" / "encoder.safetensors"
-    weights.write_bytes(weights.read_bytes()[:500])
-    assert f"{weights}: cannot be read" in said(two / "cells" / "one")
-    weights.unlink()
+    damaged = two / "cells" / "one" / "encoder.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:500])
+    assert f"{damaged}: cannot be read" in said(two / "cells" / "one")
+    damaged.unlink()
     assert "none of its cells has encoder.safetensors" in said(two / "cells" / "one")
     assert bench(two, "--images", photos, "--out", tmp_path / "sheet.png", "--clusters", 2) == 0  # one is left
 
@@ -433,20 +429,20 @@ def test_a_cell_that_ended_badly_says_how(tmp_path):
     for status, error in how:
         folder = write_records(tmp_path / status, [make_record([], status=status, error=error)])
         with pytest.raises(UserError, match=re.escape(f": {status} ({error}); mend the cause or change")) as raised:
-            trained.find(folder)
+            weights.find(folder)
         assert "keeps its encoder" not in str(raised.value)
     many = write_records(tmp_path / "many", [make_record([], seed=n, status=how[0][0], error="x") for n in range(5)])
     with pytest.raises(UserError, match=r"(: diverged \(x\); .*){3}and 2 more"):
-        trained.find(many)
+        weights.find(many)
     old = write_records(tmp_path / "old", [make_record([])])
     with pytest.raises(UserError, match="run them again, and each keeps its encoder"):
-        trained.find(old)
+        weights.find(old)
 
 
 def test_weights_of_another_encoder_are_refused(made, tmp_path, capsys, photos):
     [cell] = (made / "cells").iterdir()
     folder = shutil.copytree(cell, tmp_path / "cell")
-    cells.save_encoder(encoder("randbit-conv", 28, 2), folder / "encoder.safetensors", (28, 28, 1))
+    weights.save(encoder("randbit-conv", 28, 2), folder / "encoder.safetensors", (28, 28, 1))
     assert bench(folder, "--images", photos) == 2
     assert "these are not the weights of randbit-conv" in capsys.readouterr().err
 
@@ -460,7 +456,7 @@ def test_weights_of_another_encoder_are_refused(made, tmp_path, capsys, photos):
         (["--clusters", "two"], "two"),
         (["--clusters", "1"], "--clusters 1: at least 2"),
         (["--stages", "4"], "has the stages 1, 2, 3"),
-        (["--clusters", "13"], "stage 3 has 12 positions in 3 pictures"),
+        (["--clusters", "13"], "stage 3 has 12 positions in 3 images"),
         (["--images", "nowhere"], "--images nowhere: no such folder"),
         (["--image", "x"], "--images"),
     ],
@@ -476,7 +472,7 @@ def test_wrong_flags_are_sentences(made, photos, capsys, tmp_path, monkeypatch, 
 def test_wrong_pictures_are_sentences(made, tmp_path, capsys):
     folder = tmp_path / "pictures"
     folder.mkdir()
-    assert bench(made, "--images", folder) == 2 and "no picture in it" in capsys.readouterr().err
+    assert bench(made, "--images", folder) == 2 and "no image in it" in capsys.readouterr().err
     (folder / "a.png").write_bytes(b"\x89PNG no")
     assert bench(made, "--images", folder) == 2
     said = capsys.readouterr().err
@@ -487,7 +483,7 @@ def test_a_colour_encoder_takes_grey_pictures_in_colour(tmp_path, cache):
     """ResNet-18 through the command, on the smallest data."""
     data = make_data("digit-on-imagenet", tmp_path, image_size=32, train=12, test=6)
     record = run("untrained", data, tmp_path / "cell", recipe="natural-small", probe__kinds=["lbfgs"])
-    assert record["run"]["status"] == "ok" and strict_json.dumps(record)
+    assert record.run.status == "ok" and strict_json.dumps(msgspec.to_builtins(record))
     Image.new("L", (50, 30), 9).save(data.parent / "grey.png")
     Image.fromarray(np.arange(900, dtype=np.uint8).reshape(30, 30)).save(data.parent / "other.png")
     out = tmp_path / "sheet.png"

@@ -7,10 +7,8 @@ from small_cells import CPU, make_data, run
 from torch import nn
 from torch.nn import functional as F
 
-from suppression_bench.evaluation.online_probe import OnlineProbe
-from suppression_bench.evaluation.probe import Task
-from suppression_bench.results.record import accuracy
 from suppression_bench.cell import Train
+from suppression_bench.evaluation.probes import OnlineProbe, Task
 
 TRAINING = Train(steps=6, learning_rate=1e-2, weight_decay=0.5, schedule="linear", epsilon=1e-7)
 
@@ -83,9 +81,9 @@ def test_its_state_goes_on_exactly(tasks):
 def test_it_learns_beside_a_method(randbit, tmp_path):
     settings = dict(data__bits=2, probe__kinds=["online"], train__steps=150, train__learning_rate=1e-2)
     record = run("supervised", randbit, tmp_path, **settings)
-    found = {entry["feature"]: entry for entry in record["probes"]}
-    assert set(found) == {"digit", "bit00", "bit01"} and all(e["probe"] == "online" for e in found.values())
-    assert accuracy(found["digit"]) > 0.5 and accuracy(found["bit00"]) > 0.8
+    found = {entry.feature: entry for entry in record.probes}
+    assert set(found) == {"digit", "bit00", "bit01"} and all(e.probe == "online" for e in found.values())
+    assert found["digit"].accuracy > 0.5 and found["bit00"].accuracy > 0.8
 
 
 def test_features_whose_labels_pretraining_lacks_are_left_out(tmp_path):
@@ -95,4 +93,4 @@ def test_features_whose_labels_pretraining_lacks_are_left_out(tmp_path):
         recipe="randbit-small", encoder__name="randbit_conv", train__batch_size=20, probe__kinds=["lbfgs", "online"]
     )
     record = run("simclr", data, tmp_path / "out", **settings)
-    assert record["run"]["status"] == "ok" and [e["probe"] for e in record["probes"]] == ["lbfgs"]
+    assert record.run.status == "ok" and [e.probe for e in record.probes] == ["lbfgs"]

@@ -6,9 +6,9 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from suppression_bench.evaluation.lbfgs import Problem, fit
 from suppression_bench.cell import Probing
-from suppression_bench.evaluation.probe import standardisation
+from suppression_bench.evaluation.lbfgs import Problem, fit
+from suppression_bench.evaluation.probes import standardisation
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,10 @@ from scipy.optimize import minimize
 from small_cells import CPU, built
 from torch.nn.functional import cross_entropy
 
-from suppression_bench.evaluation import lbfgs
-from suppression_bench.evaluation.lbfgs import Problem, fit
-from suppression_bench.evaluation.measure import measure
-from suppression_bench.evaluation.objective import Objective
 from suppression_bench.cell import Probing
-from suppression_bench.evaluation.probe import Task, fit_lbfgs
+from suppression_bench.evaluation import lbfgs
+from suppression_bench.evaluation.lbfgs import Objective, Problem, fit
+from suppression_bench.evaluation.probes import Task, fit_lbfgs, measure
 
 
 def scipys(features, labels, classes, l2):
@@ -95,7 +93,7 @@ def test_a_longer_memory_leads_to_the_same_minimum(monkeypatch):
     problem, kept = Problem(labels, classes, 1e-3), []
     for many in (len(features) + 1, len(features)):
         monkeypatch.setattr(lbfgs, "MANY", many)
-        kept.append(lbfgs._State(features, [problem], None, None).memory)
+        kept.append(lbfgs.Descent(features, [problem], None, None).memory)
         [found] = fit(features, [problem], tolerance=1e-8)
         assert found.converged and Objective(features, [problem])(found.weights)[0].item() == pytest.approx(
             best, abs=1e-8

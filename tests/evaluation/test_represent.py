@@ -3,6 +3,7 @@
 import json
 import math
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -10,14 +11,11 @@ from small_cells import CPU, Recorder, built, make_data, make_record, probe_entr
 from torch.nn import functional as F
 
 from generators.dataset import UserError
+from suppression_bench.cell import Augmentation, Probing
 from suppression_bench.evaluation import metrics as metric
-from suppression_bench.evaluation.features import extract
-from suppression_bench.evaluation.measure import measure
-from suppression_bench.cell import Probing
-from suppression_bench.evaluation.represent import Representation, chosen, normalised, views
+from suppression_bench.evaluation.probes import Representation, extract, measure, sample_rows, two_views
 from suppression_bench.results import record
 from suppression_bench.training.data import Data
-from suppression_bench.cell import Augmentation
 
 BOTH = ["encoder", "head"]
 
@@ -33,7 +31,7 @@ def described(method, data, augmentation=None, seed=0, **options):
     _, _, finite = measure(data, method, options, {}, seed, CPU, describe)
     assert finite
     found = json.loads(json.dumps(describe.found(), allow_nan=False))
-    record.check({**make_record([]), "metrics": found}, "the record")
+    msgspec.convert(found, record.Metrics)
     return found
 
 
@@ -76,12 +74,12 @@ def test_every_number_follows_from_the_features_and_labels(method, randbit):
 def test_the_views_are_crops_of_the_same_samples(method, four_bits):
     samples, rows = four_bits.samples("probe-test"), torch.tensor([3, 50, 99])
     augmentation = Augmentation(area=[0.2, 0.5])
-    first, second = views(samples, rows, "probe-test", augmentation, 0)
+    first, second = two_views(samples, rows, "probe-test", augmentation, 0)
     whole, one_view, other_view = samples.whole(rows), first.whole(slice(0, 3)), second.whole(slice(0, 3))
     assert len(first) == 3 and one_view.shape == whole.shape
     assert torch.equal(one_view[:, 1:], whole[:, 1:]) and torch.equal(other_view[:, 1:], whole[:, 1:])  # the bits
     assert not torch.equal(one_view[:, 0], whole[:, 0]) and not torch.equal(one_view[:, 0], other_view[:, 0])
-    everyone = views(samples, torch.arange(100), "probe-test", augmentation, 0)
+    everyone = two_views(samples, torch.arange(100), "probe-test", augmentation, 0)
     for all_of_them, few in zip(everyone, (first, second), strict=True):
         assert torch.equal(all_of_them.draws.boxes[:, rows], few.draws.boxes)
     features = [
@@ -112,7 +110,7 @@ def test_at_most_so_many_samples(method, randbit):
     data = Data(randbit, 2)
     found = described(method, data, metric_samples=30)
     assert {entry["n"] for entry in found["layers"] + found["features"]} == {30}
-    rows = chosen("probe-test", 100, 30)
+    rows = sample_rows("probe-test", 100, 30)
     assert len(set(rows.tolist())) == 30 and rows.tolist() == sorted(rows.tolist()) != list(range(30))
     own = F.normalize(extract(method, data.samples("probe-test"), BOTH, 64)["head"][rows], dim=1)
     entry = one(found["features"], layer="head", feature="digit")
@@ -145,9 +143,9 @@ def test_features_that_cannot_be_normalised_give_null(randbit, value):
     test = extract(method, data.samples("probe-test"), ["encoder"], 64)
     describe(("pretrain", "probe-test"), ["digit"], train, test)
     found = describe.found()
-    record.check({**make_record([]), "metrics": found}, "the record")
+    msgspec.convert(found, record.Metrics)
     assert all(
-        value is None or value == [] for key, value in found["layers"][0].items() if key not in record.PLACE_KEYS
+        value is None or value == [] for key, value in found["layers"][0].items() if key not in ("layer", "splits", "n")
     )
     entry = found["features"][0]
     assert entry["tolerance"] is entry["sensitivity"] is entry["knn_correct"] is entry["agreement"] is None
@@ -155,7 +153,7 @@ def test_features_that_cannot_be_normalised_give_null(randbit, value):
 
 def test_large_and_small_features_are_normalised():
     for scale in (1e-38, 1e-20, 1.0, 1e30):
-        torch.testing.assert_close(normalised(torch.tensor([[3.0, 4.0]]) * scale), torch.tensor([[0.6, 0.8]]))
+        torch.testing.assert_close(metric.normalised(torch.tensor([[3.0, 4.0]]) * scale), torch.tensor([[0.6, 0.8]]))
 
 
 def test_a_collapsed_encoder_is_described(randbit):
@@ -179,30 +177,28 @@ def test_each_pair_of_splits_is_described(sizes):
 
 def test_a_cells_record_holds_them_and_repeats_them(randbit, tmp_path):
     first, again = (run("simclr", randbit, tmp_path / name, data__bits=2) for name in "ab")
-    assert first["metrics"] == again["metrics"] and len(first["metrics"]["features"]) == 3
+    assert first.metrics == again.metrics and len(first.metrics.features) == 3
     assert record.read(tmp_path / "a" / record.NAME) == first
-    assert "metric_samples" not in first["spec"]["probe"]  # its default is older records' nothing: the same cells
     off = run("simclr", randbit, tmp_path / "off", data__bits=2, probe__metric_samples=0)
-    assert off["metrics"] == {} and off["probes"] == first["probes"]
+    assert off.metrics is None and off.probes == first.probes
     assert (tmp_path / "off/encoder.safetensors").read_bytes() == (tmp_path / "a/encoder.safetensors").read_bytes()
 
 
 def test_a_supervised_cell_and_an_autoencoding_one_have_them_too(randbit, tmp_path):
     for method in ("supervised", "vae"):
-        found = run(method, randbit, tmp_path / method, data__bits=2, probe__layers=BOTH)["metrics"]
-        assert [entry["layer"] for entry in found["layers"]] == BOTH
+        found = run(method, randbit, tmp_path / method, data__bits=2, probe__layers=BOTH).metrics
+        assert [entry.layer for entry in found.layers] == BOTH
 
 
 def test_a_wide_train_split_is_not_needed(tmp_path):
-    found = run("untrained", make_data("randbit", tmp_path, train=7, test=30), tmp_path / "out")["metrics"]
-    assert found["layers"][0]["n"] == 30 and found["features"][0]["knn_correct"] <= 30
+    found = run("untrained", make_data("randbit", tmp_path, train=7, test=30), tmp_path / "out").metrics
+    assert found.layers[0].n == 30 and found.features[0].knn_correct <= 30
 
 
 @pytest.fixture(scope="module")
 def good(method, randbit):
-    made = make_record([probe_entry(80)])
-    made["metrics"] = described(method, Data(randbit, 2))
-    return made
+    made = make_record([probe_entry(80)], metrics=described(method, Data(randbit, 2)))
+    return msgspec.to_builtins(made)
 
 
 @pytest.mark.parametrize(
@@ -234,9 +230,9 @@ def test_a_missing_key_is_refused(good, place):
     inner = copy["metrics"]
     for key in place:
         inner = inner[key]
-    del inner[sorted(inner)[-1]]
-    with pytest.raises(UserError, match="lacks the key"):
-        record.check(copy, "the record")
+    del inner["n" if place else "version"]
+    with pytest.raises(UserError, match="missing required field"):
+        record.convert(copy, record.Record, "the record", "")
 
 
 def test_null_is_allowed_where_a_metric_may_be_undefined(good):
@@ -245,4 +241,4 @@ def test_null_is_allowed_where_a_metric_may_be_undefined(good):
         entry.update(alignment=None, uniformity=None, effective_rank=None, positive_similarity=None)
     for entry in copy["metrics"]["features"]:
         entry.update(tolerance=None, sensitivity=None, knn_correct=None, agreement=None)
-    record.check(copy, "the record")
+    record.convert(copy, record.Record, "the record", "")

@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression
 
 from generators.dataset import UserError
 from generators.randomness import permutation, random_words, stream_key
-from suppression_bench.evaluation import probe as probing
-from suppression_bench.evaluation.probe import (
-    Probing,
+from suppression_bench.cell import Probing
+from suppression_bench.evaluation import probes as probing
+from suppression_bench.evaluation.probes import (
     Task,
     confusion,
     fit_lbfgs,

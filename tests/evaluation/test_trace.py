@@ -1,6 +1,6 @@
 """The learning order: log-spaced steps, the very training of an untraced cell, the same points after a kill."""
 
-import numpy as np
+import msgspec
 import pytest
 import torch
 import torch._dynamo.testing
@@ -8,11 +8,10 @@ from small_cells import CPU, built, make_cell, run
 from torch import nn
 
 from generators.dataset import UserError
+from suppression_bench.cell import Probing
 from suppression_bench.commands import run as command
 from suppression_bench.evaluation import trace as traces
-from suppression_bench.evaluation.features import extract
-from suppression_bench.cell import Probing
-from suppression_bench.evaluation.probe import Task, fit_lbfgs
+from suppression_bench.evaluation.probes import Task, extract, fit_lbfgs
 from suppression_bench.evaluation.trace import Trace, trace_steps
 from suppression_bench.results import record as records
 from suppression_bench.training import execution, loop
@@ -27,7 +26,7 @@ def weights(folder):
 
 
 def points(record):
-    return [(point["step"], point["feature"]) for point in record["trace"]["points"]]
+    return [(point["step"], point["feature"]) for point in msgspec.to_builtins(record.trace)["points"]]
 
 
 @pytest.mark.parametrize(("steps", "count"), [(600, 12), (7, 100), (100_000, 5), (1, 3)])
@@ -43,8 +42,8 @@ def test_training_is_the_same_bit_for_bit_with_and_without_it(randbit, tmp_path,
     plain = run(method, randbit, tmp_path / "plain", **SETTINGS)
     traced = run(method, randbit, tmp_path / "traced", **SETTINGS, probe__trace=4)
     assert weights(tmp_path / "plain") == weights(tmp_path / "traced")
-    assert plain["run"]["loss"] == traced["run"]["loss"] and plain["probes"] == traced["probes"]
-    assert "trace" not in plain and traced["trace"]["probe"] == "lbfgs" and traced["trace"]["l2"] == traces.L2
+    assert plain.run.loss == traced.run.loss and plain.probes == traced.probes
+    assert plain.trace is None and traced.trace.probe == "lbfgs" and traced.trace.l2 == traces.L2
     assert points(traced) == [(step, name) for step in (1, 2, 4, 8) for name in ("bit00", "bit01", "digit")]
 
 
@@ -89,10 +88,10 @@ def test_large_splits_are_probed_on_a_fixed_part(randbit, monkeypatch):
 @pytest.mark.parametrize("kind", ["sgd", "online"])
 def test_the_cells_first_kind_of_probe_is_used(randbit, tmp_path, kind):
     record = run("simclr", randbit, tmp_path, **SETTINGS, probe__trace=3, probe__kinds=[kind, "lbfgs"])
-    assert record["trace"]["probe"] == kind and record["trace"]["l2"] is None
-    last = {p["feature"]: p["correct"] for p in record["trace"]["points"] if p["step"] == 8}
+    assert record.trace.probe == kind and record.trace.l2 is None
+    last = {p["feature"]: p["correct"] for p in msgspec.to_builtins(record.trace)["points"] if p["step"] == 8}
     final = {
-        p["feature"]: sum(np.diag(p["confusion"]).tolist()) for p in record["probes"] if p["probe"] == kind
+        p.feature: p.correct for p in record.probes if p.probe == kind
     }  # the same probe, the same samples: the last point is the record's own result
     assert last == final
 
@@ -113,19 +112,17 @@ def test_a_killed_cell_ends_with_the_same_trace(randbit, tmp_path, monkeypatch):
         run("byol", randbit, tmp_path / "again", **settings)
     assert not (tmp_path / "again" / records.NAME).exists()
     again = run("byol", randbit, tmp_path / "again", **settings)
-    assert again["run"]["resumes"] == 1 and again["trace"] == whole["trace"]
+    assert again.run.resumes == 1 and again.trace == whole.trace
     assert weights(tmp_path / "again") == weights(tmp_path / "whole")
-    assert records.read(tmp_path / "again" / records.NAME)["trace"] == whole["trace"]
+    assert records.read(tmp_path / "again" / records.NAME).trace == whole.trace
 
 
 def test_ids_of_cells_without_a_trace_are_the_old_ones(randbit):
     plain, traced = make_cell("simclr", randbit), make_cell("simclr", randbit, probe__trace=12)
-    assert (
-        "trace" not in plain.spec["probe"] and make_cell("simclr", randbit, probe__trace=0).identity == plain.identity
-    )
-    assert traced.spec["probe"]["trace"] == 12 and traced.identity != plain.identity
+    assert make_cell("simclr", randbit, probe__trace=0).cell.id == plain.cell.id
+    assert traced.cell.probe.trace == 12 and traced.cell.id != plain.cell.id
     untrained = make_cell("untrained", randbit, probe__trace=12)  # there is no step to look at
-    assert untrained.identity == make_cell("untrained", randbit).identity
+    assert untrained.cell.id == make_cell("untrained", randbit).cell.id
 
 
 def test_features_that_are_not_finite_have_no_point(randbit):
@@ -148,7 +145,7 @@ def test_the_flag_is_short_for_the_setting():
     [plain] = command._cells(read(["quick", "--only", "method=byol", "bits=8"]))
     [traced] = command._cells(read(["quick", "--trace", "--only", "method=byol", "bits=8"]))
     [fewer] = command._cells(read(["quick", "--trace", "--set", "trace=5", "--only", "method=byol", "bits=8"]))
-    assert [cell.spec["probe"].get("trace") for cell in (plain, traced, fewer)] == [None, 12, 5]
+    assert [located.cell.probe.trace for located in (plain, traced, fewer)] == [0, 12, 5]
     assert plain.label == traced.label == fewer.label  # a trace moves no number: nothing to show
 
 
