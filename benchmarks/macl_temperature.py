@@ -20,8 +20,7 @@ from suppression_bench.results.figures import COLOURS
 from suppression_bench.suite import Request, cells_of_suite
 from suppression_bench.training import loop
 from suppression_bench.training.data import Data
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
+from suppression_bench.training.options import Augmentation, Training
 
 SUITE = """
 version: 1

@@ -22,10 +22,9 @@ from suppression_bench.method import Info, Method
 from suppression_bench.results import predictions
 from suppression_bench.results import record as records
 from suppression_bench.spec import Cell
-from suppression_bench.training import checkpoint, gradient_cache, loop, optimizers
+from suppression_bench.training import gradient_cache, loop, optim
 from suppression_bench.training.data import Data
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
+from suppression_bench.training.options import Augmentation, Training
 
 
 def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int], None] | None = None) -> dict:
@@ -50,7 +49,6 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
     folder.mkdir(parents=True, exist_ok=True)
     spec = cell.spec
     data = Data(cell.folder, spec["data"]["bits"])
-    data.check()
     training, augmentation = Training(**spec["train"]), Augmentation(**spec["augmentation"])
     options = probing.Probing(**spec["probe"])
     samples = data.samples("pretrain", device)
@@ -93,20 +91,19 @@ def run(cell: Cell, folder: Path, device: torch.device, note: Callable[[int, int
     }
     traced = {records.TRACE: traces[0].found()} if traces and traces[0].points else {}
     made = _store(cell, folder, device, run_part, probes, metrics, traced)
-    checkpoint.clear(folder)
+    loop.clear_checkpoints(folder)
     (folder / "traceback.txt").unlink(missing_ok=True)  # of an earlier try
     return made
 
 
 def check(cell: Cell) -> None:
-    """What can be known of a cell before anything is written: its data is whole and its batches can be filled.
+    """What can be known of a cell before anything is written: its options fit each other and its batches can be filled.
 
     Raises:
-        UserError: damaged data, a batch larger than the training split, options that the loss refuses, colours to change
+        UserError: a batch larger than the training split, options that the loss refuses, colours to change
             where there are none, or parts of a batch for a method that has none.
     """
     data = Data(cell.folder, cell.spec["data"]["bits"])
-    data.check()
     method = catalog.load_class("suppression_bench.methods", cell.references["method"], Method)
     Augmentation(**cell.spec["augmentation"]).check(data.image_shape, method.views)
     if cell.spec["loss"]:
@@ -176,7 +173,7 @@ def build(cell: Cell, data: Data, count: int) -> Method:
         arguments = [_loss(cell)]
     method = method_class(encoder, info, *arguments, **spec["method"]["options"])
     if spec["train"]["initialisation"] == "glorot":
-        optimizers.glorot(method)
+        optim.glorot(method)
     method.after_build()
     return method
 

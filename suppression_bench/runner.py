@@ -14,7 +14,7 @@ from suppression_bench import cell as cells
 from suppression_bench.results import record as records
 from suppression_bench.results.found import read_plan
 from suppression_bench.spec import Cell, data_facts
-from suppression_bench.training import execution
+from suppression_bench.training import precision
 from suppression_bench.training.data import Data
 
 
@@ -171,7 +171,7 @@ def _first_line(error: Exception) -> str:
 def run_job(job: Job, note: Callable) -> dict:
     """One cell in a worker process."""
     torch.set_num_threads(job.threads)
-    execution.prepare_process()
+    precision.prepare_process()
     try:
         return cells.run(job.cell, Path(job.folder), torch.device(job.device), lambda done, steps: note((done, steps)))
     except torch.OutOfMemoryError as error:

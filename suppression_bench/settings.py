@@ -10,8 +10,7 @@ from suppression_bench.encoder import Encoder
 from suppression_bench.evaluation.probes import Probing
 from suppression_bench.loss import PASSED_IN
 from suppression_bench.method import Method
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
+from suppression_bench.training.options import Augmentation, Training
 
 DATASETS = "generators.datasets"
 DATA_KEYS = ("dataset", "seed", "bits")

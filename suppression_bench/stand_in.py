@@ -2,9 +2,9 @@
 
 import dataclasses
 import time
+from types import SimpleNamespace
 
 import numpy as np
-import pandas
 import torch
 
 from suppression_bench import cell as cells
@@ -14,8 +14,7 @@ from suppression_bench.spec import Cell
 from suppression_bench.stopwatch import Turns, timed
 from suppression_bench.training import loop
 from suppression_bench.training.data import Data
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
+from suppression_bench.training.options import Augmentation, Training
 
 FIRST = 16  # samples of the first timed step, from which the batch of the second follows
 PATIENCE = 1.0  # seconds that a timed step, or the forward passes for the probes, should take at most
@@ -33,7 +32,7 @@ class StandIn(Data):
 
     >>> facts = {"constant_channels": None, "picture_shape": [8, 8, 1], "targets": ["digit"],
     ...     "features": {"digit": {"classes": 10, "many": False}}, "probes": {"digit": ["pretrain", "probe-test"]}}
-    >>> StandIn(facts, 0, 5).samples("pretrain").pictures.shape
+    >>> StandIn(facts, 0, 5).samples("pretrain").images.shape
     torch.Size([5, 1, 8, 8])
     """
 
@@ -42,17 +41,17 @@ class StandIn(Data):
         self.manifest, self.bits, self.count = facts, bits, count
         self.code = constant["label"] if constant else None
         self.image_shape = tuple(facts["picture_shape"])
-        self._open: dict = {}
-        self._held: dict = {}
-        self._said = {"pretrain", *self.splits_in_use()}  # nothing is said of splits that do not fit on the device
+        self._splits: dict = {}
+        self._samples: dict = {}
+        self._told = {"pretrain", *self.splits_in_use()}  # nothing is said of splits that do not fit on the device
 
-    def _decoded(self, split: str):
-        if split not in self._open:
-            chance = np.random.default_rng(len(self._open))
+    def _split(self, name: str):
+        if name not in self._splits:
+            chance = np.random.default_rng(len(self._splits))
             columns = {}
-            for name, feature in self.manifest["features"].items():
+            for label, feature in self.manifest["features"].items():
                 drawn = chance.integers(0, feature["classes"], self.count)
-                columns[name] = [[value] for value in drawn.tolist()] if feature["many"] else drawn
+                columns[label] = [[value] for value in drawn.tolist()] if feature["many"] else drawn
             if self.code:
                 columns[self.code] = chance.integers(0, 2**32, self.count)
             first = next((name for name, feature in self.manifest["features"].items() if not feature["many"]), None)
@@ -60,8 +59,8 @@ class StandIn(Data):
             seen = columns[first] * 200 // self.manifest["features"][first]["classes"] if first else 100
             pictures = chance.integers(0, 56, (self.count, *self.image_shape))
             pictures = (pictures + np.reshape(seen, (-1, 1, 1, 1))).astype(np.uint8)
-            self._open[split] = pictures, pandas.DataFrame(columns)
-        return self._open[split]
+            self._splits[name] = SimpleNamespace(images=pictures, labels=columns, check=lambda rows: None)
+        return self._splits[name]
 
 
 def seconds(cell: Cell, facts: dict, counts: dict[str, int], device: torch.device) -> float:

@@ -14,7 +14,7 @@ from suppression_bench.evaluation import metrics as metric
 from suppression_bench.evaluation.probes import Probing, Representation, extract, measure, sample_rows, two_views
 from suppression_bench.results import record
 from suppression_bench.training.data import Data
-from suppression_bench.training.views import Augmentation
+from suppression_bench.training.options import Augmentation
 
 BOTH = ["encoder", "head"]
 

@@ -19,7 +19,7 @@ from suppression_bench.methods.supcon import SupCon
 from suppression_bench.methods.swav import SwAV
 from suppression_bench.spec import Cell
 from suppression_bench.suite import Request, cells_of_suite
-from suppression_bench.training import loop, optimizers
+from suppression_bench.training import loop
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -147,16 +147,16 @@ def test_impossible_options_are_refused(cls, wrong):
 def test_a_resumed_run_ends_with_the_undisturbed_weights(randbit, tmp_path, monkeypatch, method, options):
     settings = dict(data__bits=2, train__steps=5, train__batch_size=40, train__checkpoint_seconds=0.0, **options)
     expected = run(method, randbit, tmp_path / "whole", **settings)
-    original, calls = optimizers.set_rate, []
+    original, calls = loop.set_learning_rate, []
 
-    def set_rate(*arguments):
+    def set_learning_rate(*arguments):
         calls.append(1)
         if len(calls) == 4:
             raise KeyboardInterrupt
         original(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop.optimizers, "set_rate", set_rate)
+        patch.setattr(loop, "set_learning_rate", set_learning_rate)
         with pytest.raises(KeyboardInterrupt):
             run(method, randbit, tmp_path / "stopped", **settings)
     again = run(method, randbit, tmp_path / "stopped", **settings)

@@ -126,7 +126,7 @@ def test_a_stand_in_has_the_labels_of_its_dataset():
     data = stand_in.StandIn(runner.locate(cell).facts, 3, 50)
     assert list(data.probes()) == ["digit", "bit00", "bit01", "bit02"] == list(data.targets())
     samples = data.samples("pretrain")
-    assert samples.pictures.shape == (50, 1, 28, 28) and samples.bits.shape == (50, 3)
+    assert samples.images.shape == (50, 1, 28, 28) and samples.bits.shape == (50, 3)
     assert (data.labels("pretrain", "bit01") == samples.bits[:, 1].numpy()).all()
     assert set(data.labels("probe-test", "digit")) <= set(range(10))
 

@@ -10,8 +10,7 @@ from generators.catalog import dataset
 from generators.image_source import ImageSource
 from suppression_bench import cell as cells
 from suppression_bench import runner, suite, tiers
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
+from suppression_bench.training.options import Augmentation, Training
 
 
 def read(name):

@@ -7,8 +7,7 @@ from small_cells import Recorder
 
 from generators.dataset import UserError
 from suppression_bench.training.loop import train
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
+from suppression_bench.training.options import Augmentation, Training
 
 
 def trained(data, method=None, *, seed=0, augmentation=None, labels=None, observers=(), **training):
@@ -22,7 +21,7 @@ def trained(data, method=None, *, seed=0, augmentation=None, labels=None, observ
 
 
 def positions(batches, data):
-    """Which samples a batch holds, found by their pictures and bits."""
+    """Which samples a batch holds, found by their images and bits."""
     whole = data.samples("pretrain").whole(slice(None)).flatten(1)
     place = {tuple(row): i for i, row in enumerate(whole.tolist())}
     assert len(place) == len(whole)

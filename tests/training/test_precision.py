@@ -14,12 +14,11 @@ from suppression_bench import cell as cells
 from suppression_bench.cli import main
 from suppression_bench.conformance.trial import trial
 from suppression_bench.method import Method
-from suppression_bench.training import execution, loop
+from suppression_bench.training import loop, precision
 from suppression_bench.training.data import Data
 from suppression_bench.training.loop import train
-from suppression_bench.training.optimizers import build
-from suppression_bench.training.options import Training
-from suppression_bench.training.views import Augmentation
+from suppression_bench.training.optim import build_optimizer
+from suppression_bench.training.options import Augmentation, Training
 
 TRAINED = [
     name
@@ -126,12 +125,12 @@ def test_the_process_is_left_as_it_was():
         )  # fmt: skip
 
     before, method = state(), Recorder()
-    with pytest.raises(KeyError), execution.prepared(method, "tf32", "default", True):
+    with pytest.raises(KeyError), precision.configured(method, "tf32", "default", True):
         assert torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32
         assert torch.are_deterministic_algorithms_enabled() and method.encoder._compiled_call_impl
         raise KeyError
     assert state() == before and method.encoder._compiled_call_impl is None
-    with execution.prepared(method, "fp32", "none", False):
+    with precision.configured(method, "fp32", "none", False):
         assert not torch.backends.cuda.matmul.allow_tf32 and not torch.backends.cudnn.allow_tf32
     assert state() == before
 
@@ -147,7 +146,7 @@ def test_waiting_threads_sleep_unless_the_user_says_otherwise(monkeypatch, capsy
 
 def test_the_deterministic_mode_refuses_a_kernel_that_is_not():
     index = torch.tensor([0, 0])
-    with execution.deterministic_kernels(True), pytest.raises(RuntimeError, match="deterministic"):
+    with precision.deterministic_kernels(), pytest.raises(RuntimeError, match="deterministic"):
         torch.zeros(2).put_(index, torch.ones(2))
     torch.zeros(2).put_(index, torch.ones(2))
 
@@ -209,7 +208,7 @@ def test_half_precision_trains_and_its_weights_stay_float32(randbit, tmp_path, m
 
 def test_the_cpus_optimizer_is_torchs_own_choice():
     for name in ("adam", "adamw", "sgd"):
-        made = build(torch.nn.Linear(2, 2), name, learning_rate=0.1, weight_decay=0, momentum=0.9, epsilon=1e-8)
+        made = build_optimizer(torch.nn.Linear(2, 2), Training(steps=1, optimizer=name), 0.0)
         assert not made.defaults["fused"]
 
 
@@ -224,7 +223,7 @@ def test_cuda_the_same_bits_twice_and_fused_as_unfused(cuda, randbit):
     assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
     nets = [torch.nn.Linear(8, 8).to(cuda) for _ in range(2)]
     nets[1].load_state_dict(nets[0].state_dict())
-    ours = build(nets[0], "adam", learning_rate=0.1, weight_decay=0, momentum=0.9, epsilon=1e-8)
+    ours = build_optimizer(nets[0], Training(steps=1, learning_rate=0.1), 0.0)
     theirs = torch.optim.Adam(nets[1].parameters(), lr=0.1)
     for net, optimizer in zip(nets, (ours, theirs), strict=True):
         for seed in range(3):
