@@ -26,9 +26,9 @@ from torchvision.transforms import v2
 from generators.card import table
 from generators.randomness import stream_key
 from suppression_bench.cell import Augmentation
-from suppression_bench.training.colour import kernel_size
 from suppression_bench.training.data import Samples
-from suppression_bench.training.epoch import Epoch
+from suppression_bench.training.loop import Epoch
+from suppression_bench.training.transforms import kernel_size
 
 # name -> (side, channels, options): SimCLR's full set on natural pictures, and the crop of RandBit alone.
 CASES = {
@@ -80,12 +80,12 @@ def sides(name: str, batch: int, device: str) -> dict:
     one = v2.Compose([*per_picture(side, augmentation), v2.ToDtype(torch.float32, scale=True)])
     # Where pictures lie makes no difference to the other side: it is what workers do, on the CPU.
     found = {
-        "ours": lambda: epoch.views(samples, epoch.order, augmentation),
+        "ours": lambda: epoch.views(epoch.order),
         "torchvision v2": lambda: [torch.stack([one(picture) for picture in pictures]) for _ in range(2)],
     }
     if importlib.util.find_spec("kornia"):
         batched = with_kornia(side, augmentation)
-        found["kornia"] = lambda: [batched(samples.pictures.float() / 255) for _ in range(2)]
+        found["kornia"] = lambda: [batched(samples.images.float() / 255) for _ in range(2)]
     return found
 
 

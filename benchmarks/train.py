@@ -27,9 +27,11 @@ from generators.card import table
 from suppression_bench.cell import Augmentation, Train
 from suppression_bench.encoder import Encoder, mlp
 from suppression_bench.method import Batch, Info, Method
-from suppression_bench.training import execution, loop, optimizers
+from suppression_bench.training import precision
 from suppression_bench.training.data import Samples
+from suppression_bench.training.gradient_cache import GradientCache
 from suppression_bench.training.loop import train
+from suppression_bench.training.optim import build_optimizer
 
 PEAK = Path("/proc/self/status")
 AREA, ASPECT, TEMPERATURE = (0.5, 1.0), (3 / 4, 4 / 3), 0.1
@@ -38,7 +40,7 @@ AREA, ASPECT, TEMPERATURE = (0.5, 1.0), (3 / 4, 4 / 3), 0.1
 def main() -> None:
     flags = _flags()
     torch.set_num_threads(flags.threads)
-    execution.prepare_process()
+    precision.prepare_process()
     torch.manual_seed(0)
     shape = (flags.batch * flags.steps, flags.channels, flags.side, flags.side)
     pictures = torch.randint(0, 256, shape, dtype=torch.uint8)
@@ -113,16 +115,20 @@ def _loop(flags, pictures: Tensor, bits: Tensor):
 
 def _ceiling(flags):
     method, training = _method(flags).train(), _training(flags)
-    optimizer = optimizers.build(method, training, training.weight_decay)
+    optimizer = build_optimizer(method, training, training.weight_decay)
+    network = GradientCache(method, flags.micro_batch) if flags.micro_batch else method
     shape = (flags.batch, flags.channels + flags.bits, flags.side, flags.side)
     views = [torch.rand(shape, device=flags.device).to(memory_format=torch.channels_last) for _ in range(2)]
     batch = Batch(views, torch.arange(flags.batch, device=flags.device))
 
     def run():
-        with execution.prepared(method, flags.precision, flags.compile, flags.deterministic):
+        with precision.configured(method, flags.precision, flags.compile, flags.deterministic):
             for _ in range(flags.steps):
                 optimizer.zero_grad(set_to_none=True)
-                loop.gradients(method, batch, training)
+                precision.begin_step(training.compile)
+                with precision.autocast(batch.ids.device, flags.precision):
+                    output = network.loss(batch)
+                output.loss.backward()
                 optimizer.step()
 
     return run

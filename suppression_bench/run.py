@@ -28,7 +28,7 @@ from suppression_bench.method import Info, Method
 from suppression_bench.results import predictions, provenance, weights
 from suppression_bench.results import record as records
 from suppression_bench.results.record import Record
-from suppression_bench.training import checkpoint, execution, gradient_cache, loop, optimizers
+from suppression_bench.training import gradient_cache, loop, optim, precision
 from suppression_bench.training.data import Data
 
 TRACEBACK = "traceback.txt"  # in the folder of a cell that failed
@@ -72,7 +72,6 @@ def run(
     began, cell = time.monotonic(), prepared.cell
     folder.mkdir(parents=True, exist_ok=True)
     data = Data(prepared.folder, cell.dataset.bits)
-    data.check()
     samples = data.samples("pretrain", device)
     method = build_method(prepared.located, data, len(samples)).to(device, memory_format=torch.channels_last)
     online, traces, outcome = [], [], loop.Outcome("ok", 0, float("nan"), 0, 0.0)
@@ -132,7 +131,7 @@ def run(
         trace=msgspec.convert(traces[0].found(), records.Trace) if traces and traces[0].points else None,
     )
     records.write(folder, record)
-    checkpoint.clear(folder)
+    loop.clear_checkpoints(folder)
     (folder / TRACEBACK).unlink(missing_ok=True)  # of an earlier try
     return record
 
@@ -175,7 +174,7 @@ def build_method(located: LocatedCell, data: Data, count: int) -> Method:
     loss = [_loss(located)] if cell.loss else []
     method = method_class(encoder, info, *loss, **cell.method.options)
     if cell.train.initialisation == "glorot":
-        optimizers.glorot(method)
+        optim.glorot(method)
     method.after_build()
     return method
 
@@ -187,15 +186,14 @@ def _loss(located: LocatedCell) -> Callable:
 
 
 def check(prepared: Prepared) -> None:
-    """What can be known of a cell before anything is written: its data are whole and its batches can be filled.
+    """What can be known of a cell before anything is written: its options fit each other and its batches can be filled.
 
     Raises:
-        UserError: damaged data, a batch larger than the training split, options that the loss refuses, colours to change
+        UserError: a batch larger than the training split, options that the loss refuses, colours to change
             where there are none, or parts of a batch for a method that has none.
     """
     cell = prepared.cell
     data = Data(prepared.folder, cell.dataset.bits)
-    data.check()
     method = catalog.load_class("suppression_bench.methods", prepared.located.references["method"], Method)
     cell.augmentation.check(data.image_shape, method.views)
     if cell.loss:
@@ -433,7 +431,7 @@ def run_cells(
 def run_job(job: Job, note: Callable) -> Record:
     """One cell in a worker process."""
     torch.set_num_threads(job.threads)
-    execution.prepare_process()
+    precision.prepare_process()
     try:
         return run(job.prepared, Path(job.folder), torch.device(job.device), lambda done, steps: note((done, steps)))
     except torch.OutOfMemoryError as error:

@@ -13,17 +13,17 @@ from torch.utils.flop_counter import FlopCounterMode
 from generators.dataset import UserError
 from suppression_bench import cell as cells
 from suppression_bench import provenance
-from suppression_bench.cell import Augmentation, Train
-from suppression_bench.evaluation import probe as probing
-from suppression_bench.evaluation.features import extract
-from suppression_bench.evaluation.online_probe import OnlineProbe
+from suppression_bench.evaluation import probes as probing
+from suppression_bench.evaluation.probes import OnlineProbe, extract
 from suppression_bench.method import Batch, Method
 from suppression_bench.spec import Cell
 from suppression_bench.stopwatch import Turns, peak, timed
-from suppression_bench.training import execution, loop, optimizers
-from suppression_bench.training.data import Data
-from suppression_bench.training.epoch import Epoch
-from suppression_bench.training.samples import Samples, Streamed
+from suppression_bench.training import loop, precision
+from suppression_bench.training.data import Data, Samples, Streamed
+from suppression_bench.training.gradient_cache import GradientCache
+from suppression_bench.training.loop import Epoch
+from suppression_bench.training.optim import build_optimizer, set_learning_rate
+from suppression_bench.cell import Augmentation, Train
 
 WARM_UP = 2  # steps before the clock starts: memory is allocated, kernels are chosen
 TURN = (
@@ -61,9 +61,11 @@ class Bench:
         self.per_epoch = training.steps_per_epoch(len(self.samples))
         targets = self.method.info.targets
         self.labels = {name: torch.from_numpy(self.data.labels("pretrain", name)).to(device) for name in targets}
-        self.optimizer = optimizers.build(self.alone, self.training, self.training.weight_decay)
-        optimizers.set_rate(self.optimizer, 1e-6)  # a step costs the same at any rate, and stays finite at a small one
+        self.optimizer = build_optimizer(self.alone, self.training, self.training.weight_decay)
+        set_learning_rate(self.optimizer, 1e-6)  # a step costs the same at any rate, and stays finite at a small one
         self.random = self._random_batch()
+        rows = self.training.micro_batch
+        self.network = GradientCache(self.alone, rows) if rows else self.alone
 
     @property
     def views(self) -> int:
@@ -104,7 +106,7 @@ class Bench:
             mode: of compilation, or None for the cell's.
         """
         mode = self.training.compile if mode is None else mode
-        return execution.prepared(self.alone, self.training.precision, mode, self.training.deterministic)
+        return precision.configured(self.alone, self.training.precision, mode, self.training.deterministic)
 
     def tables_seconds(self) -> float:
         """Seconds that the tables of one epoch take."""
@@ -119,15 +121,12 @@ class Bench:
         epoch, found = self._epoch(0), {name: [] for name in PARTS}
         online, size = self._online(), self.training.batch_size
         for step in range(WARM_UP + self.steps):
-            place = step % self.per_epoch * size
-            index = epoch.order[place : place + size]
+            index = epoch.batch(step % self.per_epoch, size)
             made: dict = {}
             taken = timed(self.device, lambda index=index: self.samples.take(index)[0].float() / 255)
             seen = timed(
                 self.device,
-                lambda index=index, made=made: made.update(
-                    views=epoch.views(self.samples, index, self.augmentation), labels=self._labels_of(index)
-                ),
+                lambda index=index, made=made: made.update(views=epoch.views(index), labels=self._labels_of(index)),
             )
             batch = Batch(made["views"], index, made["labels"])
             worked = timed(self.device, lambda batch=batch, made=made: made.update(features=self._backward(batch)))
@@ -182,7 +181,7 @@ class Bench:
             "execution": {
                 name: getattr(self.training, name)
                 for name in EXECUTION
-                if getattr(self.training, name) != getattr(Train(steps=1), name)
+                if getattr(self.training, name) != getattr(Training, name)
             },
             "pictures": "streamed" if isinstance(self.samples, Streamed) and self.device.type != "cpu" else held,
             "environment": provenance.environment(self.device),
@@ -209,7 +208,11 @@ class Bench:
 
     def _backward(self, batch: Batch) -> Tensor:
         self.optimizer.zero_grad(set_to_none=True)
-        return loop.gradients(self.alone, batch, self.training).features.detach()
+        precision.begin_step(self.training.compile)
+        with precision.autocast(self.device, self.training.precision):
+            output = self.network.loss(batch)
+        output.loss.backward()
+        return output.features.detach()
 
     def _update(self) -> None:
         self.optimizer.step()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from suppression_bench.training import execution
+from suppression_bench.training import precision as precisions
 
 PRODUCTS = 6  # matrix products, of which the fastest is the device's peak
 
@@ -87,7 +87,7 @@ def peak(device: torch.device, precision: str) -> dict:
     size = 8192 if device.type == "cuda" else 1024
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     one, other = (torch.rand(size, size, device=device, dtype=dtype) for _ in range(2))
-    with execution.number_format(precision):
+    with precisions.number_format(precision):
         seconds = min(timed(device, lambda: one @ other) for _ in range(PRODUCTS))
     name = "fp32" if device.type == "cpu" and precision == "tf32" else precision
     return {"flops_per_second": 2 * size**3 / seconds, "size": size, "type": name}

@@ -60,9 +60,9 @@ def run(arguments: list[str]) -> int:
     import torch
 
     from suppression_bench import cell, runner, speed
-    from suppression_bench.training import execution
+    from suppression_bench.training import precision
 
-    execution.prepare_process()
+    precision.prepare_process()
     device = cell.device_of(flags.device)
     made = _cell(flags)
 

@@ -11,7 +11,7 @@ from torch import Tensor, distributed
 from generators import catalog
 from suppression_bench.conformance.check import Check
 from suppression_bench.conformance.trial import Trial, trial
-from suppression_bench.training.gather import gather as own_gather
+from suppression_bench.training.distributed import gather as own_gather
 
 PROCESSES, ROWS = 2, 3
 TITLE = "Two gathered processes equal one with the joined batch"

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from generators import first_pass, manifest, opened, preview
 from generators.dataset import UserError
 from suppression_bench.encoder import Encoder
-from suppression_bench.training.views import append_constant
+from suppression_bench.training.transforms import append_constant
 
 STARTS = 10  # k-means runs from so many initialisations and keeps the one of the least inertia
 SEED = 0

@@ -19,9 +19,9 @@ from generators.randomness import permutation, random_words, stream_key
 from suppression_bench.cell import Augmentation, Probing, Train
 from suppression_bench.evaluation import lbfgs, metrics
 from suppression_bench.method import Method
-from suppression_bench.training import optimizers
 from suppression_bench.training.augment import Draws, augment, draw
 from suppression_bench.training.data import Data, Samples
+from suppression_bench.training.optim import build_optimizer, learning_rate, set_learning_rate
 
 VERSION = 1  # of the probes
 METRICS_VERSION = 1
@@ -235,10 +235,10 @@ class OnlineProbe:
         self.layer.to(device)
         self.labels = [torch.from_numpy(np.asarray(task.labels)).to(device) for task in tasks]
         self.training, self.steps, self.warmup = training, steps, warmup
-        self.optimizer = optimizers.build(self.layer, training, 0.0)
+        self.optimizer = build_optimizer(self.layer, training, 0.0)
 
     def __call__(self, step: int, features: Tensor, index: Tensor) -> None:
-        optimizers.set_rate(self.optimizer, optimizers.learning_rate(self.training, step, self.steps, self.warmup))
+        set_learning_rate(self.optimizer, learning_rate(self.training, step, self.steps, self.warmup))
         logits = self.layer(features.float()).split(self.classes, dim=1)
         loss = sum(F.cross_entropy(part, truth[index]) for part, truth in zip(logits, self.labels, strict=True))
         self.optimizer.zero_grad(set_to_none=True)

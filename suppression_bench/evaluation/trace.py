@@ -19,9 +19,8 @@ from suppression_bench.evaluation.probes import (
     sample_rows,
 )
 from suppression_bench.method import Method
-from suppression_bench.training import execution
-from suppression_bench.training.data import Data
-from suppression_bench.training.samples import Samples
+from suppression_bench.training import precision
+from suppression_bench.training.data import Data, Samples
 
 VERSION = 1
 MOST = 5000  # samples of a split at the most: a trace costs many probes
@@ -83,7 +82,7 @@ class Trace:
     def __call__(self, step: int, features: Tensor, index: Tensor) -> None:
         if step + 1 in self.steps:
             began = time.monotonic()
-            with execution.interrupted(self.method):
+            with precision.interrupted(self.method):
                 self.points += self._measure(step + 1, index.device)
             self.seconds += time.monotonic() - began
 

@@ -1,7 +1,6 @@
-"""A gradient cache: the loss of a whole batch, the network in parts of it, so that the batch need not fit."""
+"""A gradient cache: the loss of a whole batch, the network in parts of it, so that the batch need not fit in memory."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor
@@ -23,47 +22,71 @@ def require(method: type[Method], name: str) -> None:
         )
 
 
-def backward(method: Method, batch: Batch, rows: int, autocast: Callable[[], AbstractContextManager]) -> Output:
-    """The loss of a batch and its gradients, added to the parameters', with the network's memory for `rows` samples.
+class GradientCache:
+    """A method whose `loss` has the network's memory for `rows` samples, whatever the batch.
 
     Reference: Gao, Zhang, Han & Callan, "Scaling deep contrastive learning batch size under memory limited setup"
-    (RepL4NLP 2021), section 3. The parts pass the network once without a graph, the loss gives the gradients of all
-    projections, and the parts pass again, with the same noise, to carry these on to the parameters. The negatives are
-    those of the whole batch. Batch norm, though, sees one part at a time: with it the result is not that of the whole
-    batch, without it the same up to rounding.
+    (RepL4NLP 2021), section 3. `loss` lets the parts pass the network once without a graph and takes the loss of all
+    projections; its `backward` gives the projections' gradients, lets the parts pass again, with the same noise, and
+    carries these gradients on to the parameters. The negatives are those of the whole batch. Batch norm, though, sees
+    one part at a time: with it the result is not that of the whole batch, without it the same up to rounding.
 
     Arguments:
         method: it has `project_views`.
-        batch: of any size; the last part may be smaller.
-        rows: samples per part.
-        autocast: makes the context in which network and loss run.
+        rows: samples per part; the last part may be smaller.
     """
-    parts = [slice(start, start + rows) for start in range(0, len(batch.ids), rows)]
-    device = batch.ids.device
-    buffers = {name: value.clone() for name, value in method.named_buffers()}
-    noise, projected, features = [], [], []
-    # One context for each pass: autocast keeps the weights it converted, and those of the first pass have no graph.
-    with torch.no_grad(), autocast():
-        for part in parts:
-            noise.append(_noise(device))
-            views, seen = method.project_views([view[part] for view in batch.views])
-            projected.append(views)
-            features.append(seen)
-    leaves = [torch.cat(views).requires_grad_() for views in zip(*projected, strict=True)]
-    with autocast():
+
+    def __init__(self, method: Method, rows: int):
+        require(type(method), method.name)
+        self.method, self.rows = method, rows
+
+    def loss(self, batch: Batch) -> Output:
+        """The method's answer to the whole batch, for one call of the loss's `backward`."""
+        method, device = self.method, batch.ids.device
+        parts = [slice(start, start + self.rows) for start in range(0, len(batch.ids), self.rows)]
+        buffers = {name: value.clone() for name, value in method.named_buffers()}
+        noise, projected, features = [], [], []
+        with torch.no_grad():
+            for part in parts:
+                noise.append(_noise(device))
+                views, hidden = method.project_views([view[part] for view in batch.views])
+                projected.append(views)
+                features.append(hidden)
+        torch.clear_autocast_cache()  # it holds weights converted in this pass, which have no graph
+        leaves = [torch.cat(views).requires_grad_() for views in zip(*projected, strict=True)]
         loss = method.loss_of(leaves, batch)
-    loss.backward()
-    with torch.no_grad():
-        for name, value in method.named_buffers():  # running statistics count a sample once
-            value.copy_(buffers[name])
-    after = _noise(device)
-    for part, state in zip(parts, noise, strict=True):
-        _replay(device, state)
-        with autocast():
-            views, _ = method.project_views([view[part] for view in batch.views])
-        torch.autograd.backward(views, [leaf.grad[part] for leaf in leaves])
-    _replay(device, after)
-    return Output(loss.detach(), torch.cat(features))
+        kind = device.type
+        enabled, dtype = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+
+        def backward(gradient: Tensor) -> None:
+            loss.backward(gradient)
+            with torch.no_grad():
+                for name, value in method.named_buffers():  # running statistics count a sample once
+                    value.copy_(buffers[name])
+            after = _noise(device)
+            for part, states in zip(parts, noise, strict=True):
+                _replay(device, states)
+                with torch.enable_grad(), torch.autocast(kind, dtype, enabled):
+                    views, _ = method.project_views([view[part] for view in batch.views])
+                torch.autograd.backward(views, [leaf.grad[part] for leaf in leaves if leaf.grad is not None])
+            _replay(device, after)
+
+        start = torch.zeros((), device=device, requires_grad=True)  # a graph needs something that wants a gradient
+        return Output(_Deferred.apply(start, loss.detach(), backward), torch.cat(features))
+
+
+class _Deferred(torch.autograd.Function):
+    """A value whose backward pass is a function of our own."""
+
+    @staticmethod
+    def forward(ctx, start: Tensor, value: Tensor, backward: Callable[[Tensor], None]) -> Tensor:
+        ctx.deferred = backward
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx.deferred(gradient)
+        return None, None, None
 
 
 def _noise(device: torch.device) -> list[Tensor]:

@@ -108,9 +108,10 @@ def test_every_fault_of_a_suite_file_at_once(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_truncated_shard_is_refused_before_anything_is_written(randbit, tmp_path, capsys):
+def test_a_truncated_shard_is_refused_before_anything_is_written(randbit, tmp_path, capsys, monkeypatch):
     import shutil
 
+    monkeypatch.setenv("SUPPRESSION_BENCH_CACHE", str(tmp_path / "cache"))  # with nothing decoded
     folder = shutil.copytree(randbit, tmp_path / "data")
     shard = folder / "pretrain-00000.tar"
     shard.write_bytes(shard.read_bytes()[:-512])

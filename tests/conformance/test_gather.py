@@ -6,7 +6,7 @@ from torch import distributed
 
 from generators import catalog
 from suppression_bench.conformance import gathered
-from suppression_bench.training.gather import gather
+from suppression_bench.training.distributed import gather
 
 # A loss of a user's own goes through the same pair of processes, found there by its path.
 OWN = """

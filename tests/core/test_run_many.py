@@ -158,9 +158,10 @@ def test_a_finished_cell_in_one_line(randbit, tmp_path):
     assert made.run.status == "ok"
 
 
-def test_a_damaged_dataset_stops_everything_with_one_sentence(randbit, tmp_path):
+def test_a_damaged_dataset_stops_everything_with_one_sentence(randbit, tmp_path, monkeypatch):
     import shutil
 
+    monkeypatch.setenv("SUPPRESSION_BENCH_CACHE", str(tmp_path / "cache"))  # with nothing decoded
     shutil.copytree(randbit, tmp_path / "copy")
     (tmp_path / "copy" / "pretrain-00000.tar").write_bytes(b"")
     with pytest.raises(UserError, match=r"pretrain-00000\.tar"):

@@ -150,7 +150,7 @@ def test_the_pictures_that_are_probed_are_whole_and_have_their_bits(randbit):
     extract(method, data.samples("probe-test"), ["encoder"], 40)
     shown = torch.cat(method.encoder.seen)
     assert [len(part) for part in method.encoder.seen] == [40, 40, 20]
-    pictures, _ = data._decoded("probe-test")
+    pictures = data._split("probe-test").images
     assert np.allclose(shown[:, 0].numpy() * 255, pictures[:, :, :, 0])
     for bit in range(4):
         plane = torch.from_numpy(data.labels("probe-test", f"bit{bit:02d}")).float()[:, None, None].expand(-1, 28, 28)

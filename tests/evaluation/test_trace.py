@@ -14,7 +14,7 @@ from suppression_bench.evaluation import trace as traces
 from suppression_bench.evaluation.probes import Task, extract, fit_lbfgs
 from suppression_bench.evaluation.trace import Trace, trace_steps
 from suppression_bench.results import record as records
-from suppression_bench.training import execution, loop
+from suppression_bench.training import loop, precision
 
 SETTINGS = dict(
     data__bits=2, train__steps=8, train__batch_size=50, train__checkpoint_seconds=0.0, probe__metric_samples=0
@@ -99,7 +99,7 @@ def test_the_cells_first_kind_of_probe_is_used(randbit, tmp_path, kind):
 def test_a_killed_cell_ends_with_the_same_trace(randbit, tmp_path, monkeypatch):
     settings = {**SETTINGS, "probe__trace": 5}
     whole = run("byol", randbit, tmp_path / "whole", **settings)
-    original, calls = loop.gradients, []
+    original, calls = loop.set_learning_rate, []
 
     def stop(*arguments):
         calls.append(1)
@@ -107,7 +107,7 @@ def test_a_killed_cell_ends_with_the_same_trace(randbit, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return original(*arguments)
 
-    monkeypatch.setattr(loop, "gradients", stop)
+    monkeypatch.setattr(loop, "set_learning_rate", stop)
     with pytest.raises(KeyboardInterrupt):
         run("byol", randbit, tmp_path / "again", **settings)
     assert not (tmp_path / "again" / records.NAME).exists()
@@ -152,7 +152,7 @@ def test_the_flag_is_short_for_the_setting():
 def test_a_look_leaves_compilation_and_kernels_as_they_were(randbit):
     method, _ = built("simclr", randbit)
     method.encoder._compiled_call_impl = marker = object()
-    with execution.deterministic_kernels(True), execution.interrupted(method):
+    with precision.deterministic_kernels(), precision.interrupted(method):
         assert method.encoder._compiled_call_impl is None and not torch.are_deterministic_algorithms_enabled()
     assert method.encoder._compiled_call_impl is marker
 

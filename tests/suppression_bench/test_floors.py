@@ -22,13 +22,12 @@ FLOORS = {
     4: ["training/loop", "methods/*", "evaluation/lbfgs", "evaluation/probes", "evaluation/metrics", "evaluation/localize",
         "training/gradient_cache", "evaluation/trace", "evaluation/comparison"],
     3: ["results/significance",
-        "method", "encoder", "decoder", "encoders/*", "evaluation/suppression", "training/data", "training/epoch",
-        "training/checkpoint", "training/execution", "stopwatch", "results/observed", "results/baseline",
+        "method", "encoder", "decoder", "encoders/*", "evaluation/suppression", "training/data", "training/pixel_cache",
+        "training/precision", "training/optim", "training/augment", "stopwatch", "results/observed", "results/baseline",
         "results/exact"],
     2: ["loss", "losses/*", "results/record", "results/identity", "results/found", "results/predictions", "provenance",
-        "training/samples", "training/decoded", "training/options"],
-    1: ["training/views", "training/optimizers", "training/gather", "training/boxes", "training/colour",
-        "training/augment"],
+        "training/options"],
+    1: ["training/transforms", "training/distributed"],
 }  # fmt: skip
 PACKAGES = [
     "__init__",
@@ -92,9 +91,9 @@ def ours(path):
 def test_the_reader_of_imports_sees_every_kind(tmp_path, monkeypatch):
     path = OURS / "training" / "example.py"
     monkeypatch.setattr(
-        Path, "read_text", lambda self: "import a.b\nfrom . import views\nfrom ..loss import declares\nfrom c import d"
+        Path, "read_text", lambda self: "import a.b\nfrom . import optim\nfrom ..loss import declares\nfrom c import d"
     )
-    assert {"a.b", "suppression_bench.training.views", "suppression_bench.loss", "c.d"} <= imports(
+    assert {"a.b", "suppression_bench.training.optim", "suppression_bench.loss", "c.d"} <= imports(
         path, "suppression_bench"
     )
 

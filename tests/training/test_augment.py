@@ -7,21 +7,18 @@ import pytest
 import torch
 from scipy.stats import kstest
 from small_cells import make_cell
-from suppression_bench.settings import find_targets, resolve
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as oracle
 
 from generators.dataset import UserError
 from generators.randomness import below, random_words, stream_key, uniform
-from suppression_bench import cell as cells
+from suppression_bench import run as running
 from suppression_bench.cell import Augmentation
 from suppression_bench.training import augment as augmenting
-from suppression_bench.training.augment import Draws, augment, draw
-from suppression_bench.training.boxes import boxes
-from suppression_bench.training.colour import kernel_size
+from suppression_bench.training.augment import Draws, augment, crop_boxes, draw
 from suppression_bench.training.data import Samples
-from suppression_bench.training.epoch import Epoch
-from suppression_bench.training.views import append_constant, resized_crop
+from suppression_bench.training.loop import Epoch
+from suppression_bench.training.transforms import append_constant, kernel_size, resized_crop
 
 KEY = stream_key("test", 1, "pretrain", 0)
 SIMCLR = dict(flip=0.5, jitter=0.8, grey=0.2, blur=0.5)
@@ -32,10 +29,10 @@ def drawn(augmentation=ALL, side=24, views=range(2), epoch=0, count=20_000):
     return draw(augmentation, side, KEY, views, epoch, count, torch.device("cpu"))
 
 
-def pictures_of(count, side=24, channels=3):
+def images_of(count, side=24, channels=3):
     generator = torch.Generator().manual_seed(side)
-    pictures = torch.randint(0, 256, (count, channels, side, side), generator=generator, dtype=torch.uint8)
-    return Samples(pictures, torch.randint(0, 2, (count, 4), generator=generator, dtype=torch.uint8))
+    images = torch.randint(0, 256, (count, channels, side, side), generator=generator, dtype=torch.uint8)
+    return Samples(images, torch.randint(0, 2, (count, 4), generator=generator, dtype=torch.uint8))
 
 
 def test_nothing_is_drawn_that_is_off():
@@ -44,7 +41,7 @@ def test_nothing_is_drawn_that_is_off():
     assert all(getattr(draws, name) is None for name in ("flip", "factors", "order", "grey", "sigma", "solarize"))
     assert drawn(Augmentation(crop="none")) == Draws() and draws.boxes is not None
     for view in range(2):
-        np.testing.assert_array_equal(draws.boxes[view], boxes(Augmentation(), 24, KEY, 16 + view, 0, 20_000))
+        np.testing.assert_array_equal(draws.boxes[view], crop_boxes(Augmentation(), 24, KEY, 16 + view, 0, 20_000))
     # What is on changes nothing of what was drawn before.
     assert torch.equal(drawn().boxes, draws.boxes)
     assert torch.equal(drawn(Augmentation(flip=0.5)).flip, drawn().flip)
@@ -115,11 +112,11 @@ def test_draws_are_pure_functions_of_their_named_axes():
         assert not torch.equal(getattr(later, name), table) and not torch.equal(table[0], table[1])
 
 
-def view_by_torchvision(picture, bits, row):
+def view_by_torchvision(image, bits, row):
     """One sample's view, op by op with torchvision's functions and that sample's own parameters."""
-    side = picture.shape[-1]
+    side = image.shape[-1]
     view = oracle.resized_crop(
-        picture.float() / 255, *row["boxes"], [side, side], interpolation=InterpolationMode.BILINEAR, antialias=True
+        image.float() / 255, *row["boxes"], [side, side], interpolation=InterpolationMode.BILINEAR, antialias=True
     )
     view = oracle.horizontal_flip(view) if row["flip"] else view
     ops = [oracle.adjust_brightness, oracle.adjust_contrast, oracle.adjust_saturation, oracle.adjust_hue]
@@ -136,17 +133,17 @@ def view_by_torchvision(picture, bits, row):
 @pytest.mark.parametrize("side", [24, 40])
 def test_whole_views_are_torchvisions_sample_for_sample(side, monkeypatch):
     monkeypatch.setattr(augmenting, "BLOCK", 3 * side * side * 7)  # several blocks, the last one smaller
-    samples = pictures_of(150, side)
+    samples = images_of(150, side)
     epoch = Epoch(0, samples, 2, True, ALL, KEY)
     index = epoch.order[:100]
-    views = epoch.views(samples, index, ALL)
+    views = epoch.views(index)
     assert len(views) == 2 and views[0].shape == (100, 7, side, side)
     names = ("boxes", "flip", "factors", "order", "grey", "sigma", "solarize")
     for number, view in enumerate(views):
         tables = {name: getattr(epoch.draws, name)[number][index].tolist() for name in names}
         expected = torch.stack(
             [
-                view_by_torchvision(samples.pictures[i], samples.bits[i], {name: tables[name][place] for name in names})
+                view_by_torchvision(samples.images[i], samples.bits[i], {name: tables[name][place] for name in names})
                 for place, i in enumerate(index.tolist())
             ]
         )
@@ -156,33 +153,31 @@ def test_whole_views_are_torchvisions_sample_for_sample(side, monkeypatch):
 
 
 def test_a_permuted_batch_is_a_permuted_answer_and_samples_differ():
-    samples = pictures_of(40)
+    samples = images_of(40)
     epoch = Epoch(3, samples, 2, False, ALL, KEY)
     index = torch.arange(40)
     order = torch.randperm(40, generator=torch.Generator().manual_seed(0))
-    for straight, permuted in zip(epoch.views(samples, index, ALL), epoch.views(samples, order, ALL), strict=True):
+    for straight, permuted in zip(epoch.views(index), epoch.views(order), strict=True):
         torch.testing.assert_close(permuted, straight[order], rtol=0, atol=1e-6)
-    same = Samples(samples.pictures[:1].expand(40, -1, -1, -1), samples.bits)
-    for view in epoch.views(same, index, ALL):
-        assert len({tuple(picture.flatten().tolist()) for picture in view[:, :3]}) == 40
+    same = Samples(samples.images[:1].expand(40, -1, -1, -1), samples.bits)
+    for view in Epoch(3, same, 2, False, ALL, KEY).views(index):
+        assert len({tuple(image.flatten().tolist()) for image in view[:, :3]}) == 40
         assert view[:, :3].min() >= -1e-6 and view[:, :3].max() <= 1 + 1e-6
 
 
 def test_blocks_change_nothing(monkeypatch):
-    samples, index = pictures_of(40), torch.arange(40)
+    samples, index = images_of(40), torch.arange(40)
     epoch = Epoch(0, samples, 2, False, ALL, KEY)
-    whole = epoch.views(samples, index, ALL)
+    whole = epoch.views(index)
     monkeypatch.setattr(augmenting, "BLOCK", 1)
-    for one, other in zip(whole, epoch.views(samples, index, ALL), strict=True):
+    for one, other in zip(whole, epoch.views(index), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
 
 
 def test_flip_alone_mirrors_exactly():
-    samples, index = pictures_of(40, 40), torch.arange(40)
+    samples, index = images_of(40, 40), torch.arange(40)
     epoch = Epoch(0, samples, 2, False, Augmentation(crop="none", flip=0.5), KEY)
-    for view, flip in zip(
-        epoch.views(samples, index, Augmentation(crop="none", flip=0.5)), epoch.draws.flip, strict=True
-    ):
+    for view, flip in zip(epoch.views(index), epoch.draws.flip, strict=True):
         expected = samples.whole(index)
         expected[flip] = expected[flip].flip(3)
         assert torch.equal(view, expected) and 5 < flip.sum() < 35
@@ -190,25 +185,25 @@ def test_flip_alone_mirrors_exactly():
 
 @pytest.mark.parametrize("side", [28, 40])
 def test_a_flipped_crop_is_the_crop_mirrored(side):
-    pictures = torch.rand(30, 1, side, side)
-    own = torch.from_numpy(boxes(Augmentation(), side, KEY, 16, 0, 30))
+    images = torch.rand(30, 1, side, side)
+    own = torch.from_numpy(crop_boxes(Augmentation(), side, KEY, 16, 0, 30))
     flip = torch.arange(30) % 2 == 0
-    found, straight = resized_crop(pictures, own, flip=flip), resized_crop(pictures, own)
+    found, straight = resized_crop(images, own, flip=flip), resized_crop(images, own)
     torch.testing.assert_close(found[flip], straight[flip].flip(3), rtol=0, atol=1e-6)
     assert torch.equal(found[~flip], straight[~flip])
 
 
 def test_a_method_with_one_view_sees_the_first():
-    samples, index = pictures_of(40), torch.arange(40)
-    two = Epoch(0, samples, 2, False, ALL, KEY).views(samples, index, ALL)
-    [one] = Epoch(0, samples, 1, False, ALL, KEY).views(samples, index, ALL)
+    samples, index = images_of(40), torch.arange(40)
+    two = Epoch(0, samples, 2, False, ALL, KEY).views(index)
+    [one] = Epoch(0, samples, 1, False, ALL, KEY).views(index)
     torch.testing.assert_close(one, two[0], rtol=0, atol=1e-6)
 
 
-def test_an_empty_table_leaves_pictures_whole():
-    samples = pictures_of(5)
-    found = augment(samples.pictures, samples.bits, augmenting.Draws(), Augmentation(crop="none"))
-    assert torch.equal(found, append_constant(samples.pictures.float() / 255, samples.bits))
+def test_an_empty_table_leaves_images_whole():
+    samples = images_of(5)
+    found = augment(samples.images, samples.bits, augmenting.Draws(), Augmentation(crop="none"))
+    assert torch.equal(found, append_constant(samples.images.float() / 255, samples.bits))
     assert found.stride() == torch.cat([found, found[:, :0]], 1).contiguous(memory_format=torch.channels_last).stride()
 
 
@@ -223,7 +218,7 @@ def test_colours_need_colour_and_a_blur_needs_pixels():
     Augmentation(flip=0.5, blur=0.5, solarize=0.1).check((28, 28, 1), 2)
     Augmentation(**SIMCLR).check((20, 20, 3), 2)
     for name in ("jitter", "grey"):
-        with pytest.raises(UserError, match=f"augmentation.{name} 0.5 needs pictures with 3 channels, these have 1"):
+        with pytest.raises(UserError, match=f"augmentation.{name} 0.5 needs images with 3 channels, these have 1"):
             Augmentation(**{name: 0.5}).check((28, 28, 1), 2)
     with pytest.raises(UserError, match=r"augmentation.blur .* 20 pixels or more .* these have 19"):
         Augmentation(blur=[0.0, 0.1]).check((19, 19, 3), 2)
@@ -232,47 +227,31 @@ def test_colours_need_colour_and_a_blur_needs_pixels():
 @pytest.mark.parametrize("name", ["blur", "solarize"])
 def test_no_more_probabilities_than_views(randbit, name):
     with pytest.raises(UserError, match=rf"augmentation.{name} has 3 values \[1.0, 0.1, 0.5\], the method has 2 views"):
-        cells.check(_in(make_cell("simclr", randbit, **{f"augmentation__{name}": "1.0,0.1,0.5"}), randbit))
+        running.check(make_cell("simclr", randbit, **{f"augmentation__{name}": "1.0,0.1,0.5"}))
     for method in ("byol", "supervised", "untrained"):  # one recipe for all: the metrics draw two views of each
-        cells.check(_in(make_cell(method, randbit, **{f"augmentation__{name}": "1.0,0.1"}), randbit))
+        running.check(make_cell(method, randbit, **{f"augmentation__{name}": "1.0,0.1"}))
     Augmentation(**{name: [1.0, 0.1, 0.5]}).check((28, 28, 1), 3)
 
 
 def test_a_cell_says_so_before_anything_is_written(randbit, tmp_path):
     made = make_cell("simclr", randbit, augmentation__grey=0.2)
-    made.folder = str(randbit)
-    with pytest.raises(UserError, match=r"augmentation\.grey 0\.2 needs pictures with 3 channels"):
-        cells.check(made)
-    cells.check(_in(make_cell("simclr", randbit, augmentation__flip=0.5), randbit))
+    with pytest.raises(UserError, match=r"augmentation\.grey 0\.2 needs images with 3 channels"):
+        running.check(made)
+    running.check(make_cell("simclr", randbit, augmentation__flip=0.5))
 
 
-def _in(made, folder):
-    made.folder = str(folder)
-    return made
-
-
-def test_what_is_off_is_left_out_of_a_spec(randbit):
-    plain = make_cell("simclr", randbit).spec["augmentation"]
-    assert set(plain) == {"crop", "area", "aspect", "antialias"}
-    changed = make_cell("simclr", randbit, augmentation__flip=0.5, augmentation__blur="1.0,0.1").spec["augmentation"]
-    assert set(changed) - set(plain) == {"flip", "blur"} and changed["blur"] == [1.0, 0.1]
-
-
-def test_values_for_each_view_are_read_from_text():
-    targets = find_targets("randbit", "simclr", "nt_xent", "randbit_conv", fixed_data=False)
-    sections, faults = resolve(
-        {"train.steps": 5, "augmentation.blur": "1,0.1", "augmentation.solarize": "0.2"}, targets, False
-    )
-    assert not faults
-    assert sections["augmentation"]["blur"] == [1.0, 0.1] and sections["augmentation"]["solarize"] == 0.2
-    assert resolve({"train.steps": 5, "augmentation.flip": 2}, targets, False)[1]
+def test_values_for_each_view_are_read_from_text(randbit):
+    cell = make_cell("simclr", randbit, augmentation__blur="1,0.1", augmentation__solarize="0.2").cell
+    assert cell.augmentation.blur == (1.0, 0.1) and cell.augmentation.solarize == 0.2
+    with pytest.raises(UserError, match=r"augmentation\.flip is a probability"):
+        make_cell("simclr", randbit, augmentation__flip=2)
 
 
 @pytest.mark.gpu
 def test_a_gpu_sees_what_the_cpu_sees(cuda):
-    samples, index = pictures_of(40), torch.arange(40)
-    there = Samples(samples.pictures.to(cuda), samples.bits.to(cuda))
+    samples, index = images_of(40), torch.arange(40)
+    there = Samples(samples.images.to(cuda), samples.bits.to(cuda))
     ours, theirs = (Epoch(0, one, 2, True, ALL, KEY) for one in (samples, there))
     assert torch.equal(ours.order, theirs.order.cpu()) and torch.equal(ours.draws.factors, theirs.draws.factors.cpu())
-    for one, other in zip(ours.views(samples, index, ALL), theirs.views(there, index.to(cuda), ALL), strict=True):
+    for one, other in zip(ours.views(index), theirs.views(index.to(cuda)), strict=True):
         assert ((one - other.cpu()).abs() > 5e-5).float().mean() < 1e-4

@@ -11,8 +11,8 @@ from torchvision.transforms.v2 import RandomResizedCrop
 
 from generators.randomness import random_words, stream_key
 from suppression_bench.cell import Augmentation
-from suppression_bench.training import boxes as rules
-from suppression_bench.training.boxes import ATTEMPTS, boxes
+from suppression_bench.training import augment as rules
+from suppression_bench.training.augment import ATTEMPTS, crop_boxes
 
 KEY = stream_key("test", 1, "pretrain", 0)
 RANGES = [
@@ -24,7 +24,7 @@ RANGES = [
 
 
 def drawn(crop, area, aspect, side=28, *, key=KEY, stream=16, epoch=0, count=4000):
-    return boxes(Augmentation(crop=crop, area=list(area), aspect=list(aspect)), side, key, stream, epoch, count)
+    return crop_boxes(Augmentation(crop=crop, area=list(area), aspect=list(aspect)), side, key, stream, epoch, count)
 
 
 @pytest.mark.parametrize("crop", ["torchvision", "tensorflow"])
@@ -44,10 +44,10 @@ def statistics(found, side):
 @pytest.mark.parametrize(("area", "aspect"), RANGES[:3])
 def test_distributed_as_torchvisions(area, aspect):
     torch.manual_seed(0)
-    transform, picture = RandomResizedCrop(28, scale=area, ratio=aspect), torch.zeros(1, 28, 28)
+    transform, image = RandomResizedCrop(28, scale=area, ratio=aspect), torch.zeros(1, 28, 28)
     theirs = []
     for _ in range(4000):
-        found = transform.make_params([picture])
+        found = transform.make_params([image])
         theirs.append([found["top"], found["left"], found["height"], found["width"]])
     ours, theirs = statistics(drawn("torchvision", area, aspect, count=40_000), 28), statistics(theirs, 28)
     for name in ours:
@@ -130,7 +130,7 @@ def test_a_table_hangs_on_its_named_axes_alone(crop):
 def every_attempt(crop, area, aspect, side, count):
     """The boxes with all attempts of all samples computed at once, the first that fits taken."""
     augmentation = Augmentation(crop=crop, area=list(area), aspect=list(aspect))
-    rule = rules._torchvision if crop == "torchvision" else rules._tensorflow
+    rule = rules._torchvision_size if crop == "torchvision" else rules._tensorflow_size
     words = random_words(KEY, 16, 0, 0, count=count * 2 * (ATTEMPTS + 1)).reshape(count, ATTEMPTS + 1, 2)
     height, width, valid = rule(words[:, :-1], side, augmentation)
     found = []
@@ -155,5 +155,5 @@ def test_the_crops_of_the_published_records_stay(crop, digest):
     assert hashlib.sha256(table.astype("<i8").tobytes()).hexdigest()[:16] == digest
 
 
-def test_no_crop_is_the_whole_picture():
+def test_no_crop_is_the_whole_image():
     assert drawn("none", *RANGES[0], count=3).tolist() == [[0, 0, 28, 28]] * 3

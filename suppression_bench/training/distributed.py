@@ -1,4 +1,4 @@
-"""Rows of all processes as one batch, differentiably."""
+"""Distributed training: the rows of all processes gathered as one batch, with gradient."""
 
 import torch
 from torch import Tensor, distributed
@@ -38,8 +38,8 @@ class _Gather(torch.autograd.Function):
         return torch.cat(parts)
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> Tensor:
-        # gloo has no reduce_scatter: sum it all, keep one's own part.
+    def backward(ctx, gradient: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        # gloo has no reduce_scatter: sum all gradients, keep this process's rows.
         total = gradient.contiguous().clone()
         distributed.all_reduce(total)
         return total.chunk(distributed.get_world_size())[distributed.get_rank()]

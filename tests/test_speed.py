@@ -10,8 +10,9 @@ from suppression_bench import speed, stopwatch
 from suppression_bench.cli import main
 from suppression_bench.commands import speed as command
 from suppression_bench.encoder import Encoder
-from suppression_bench.training import execution, gradient_cache, loop
-from suppression_bench.training.samples import CAP
+from suppression_bench.training import loop, precision
+from suppression_bench.training.data import CAP
+from suppression_bench.training.gradient_cache import GradientCache
 
 SHORT = ["--device", "cpu", "--threads", "1", "--steps", "3"]
 
@@ -37,7 +38,7 @@ def test_every_part_is_printed(randbit, capsys):
 
 def test_json_holds_what_is_printed(randbit, capsys, monkeypatch):
     ready = []
-    monkeypatch.setattr(execution, "prepare_process", lambda: ready.append(True))
+    monkeypatch.setattr(precision, "prepare_process", lambda: ready.append(True))
     flags = ("--data", randbit, "--recipe", "randbit", "--format", "json", "--method", "supervised")
     assert bench(*flags, "--set", "train.batch_size=50", "probe.l2=[0.01]", *SHORT) == 0
     found = json.loads(capsys.readouterr().out)
@@ -129,31 +130,25 @@ def test_both_sides_and_the_parts_take_a_step_alike(randbit, monkeypatch):
     cell = make_cell(
         "simclr", randbit, train__batch_size=50, **{f"train__{name}": value for name, value in settings.items()}
     )
-    original, in_parts, seen, parts = loop.gradients, gradient_cache.backward, [], []
+    original, steps = GradientCache.loss, []
 
-    def gradients(method, batch, training):
-        compiled = method.encoder._compiled_call_impl is not None
+    def loss(self, batch):
+        compiled = self.method.encoder._compiled_call_impl is not None
         switches = torch.backends.cudnn.allow_tf32, torch.are_deterministic_algorithms_enabled()
-        seen.append((id(method), compiled, *switches))
-        return original(method, batch, training)
+        steps.append((id(self.method), self.rows, compiled, *switches))
+        return original(self, batch)
 
     def compile_(encoder, **options):  # no compiler: what counts is whose encoder was asked
         encoder._compiled_call_impl = encoder._call_impl
 
-    def backward(*given):
-        parts.append((id(given[0]), given[2]))
-        return in_parts(*given)
-
-    monkeypatch.setattr(gradient_cache, "backward", backward)
-    monkeypatch.setattr(loop, "gradients", gradients)
+    monkeypatch.setattr(GradientCache, "loss", loss)
     monkeypatch.setattr(Encoder, "compile", compile_)
-    found = speed.measure(cell, CPU, 2, print)
-    networks = {network for network, *_ in seen}
-    assert len(networks) == 2 and [network for network, _ in parts] == [network for network, *_ in seen]
-    assert all(rows == 25 for _, rows in parts)
-    assert all(how == [True, True, True] for _, *how in seen[:-1]) and seen[-1][1:] == (False, True, True)
-    assert found["precision"] == "tf32" and found["execution"] == {name: settings[name] for name in speed.EXECUTION}
-    assert "2 views, tf32, compile default, micro_batch 25, deterministic True, pictures" in command.render(found)
+    measured = speed.measure(cell, CPU, 2, print)
+    assert len({network for network, *_ in steps}) == 2
+    assert all(how == [25, True, True, True] for _, *how in steps[:-1]) and steps[-1][1:] == (25, False, True, True)
+    assert measured["precision"] == "tf32"
+    assert measured["execution"] == {name: settings[name] for name in speed.EXECUTION}
+    assert "2 views, tf32, compile default, micro_batch 25, deterministic True, pictures" in command.render(measured)
 
 
 def test_a_gradient_caches_second_pass_is_counted(randbit):

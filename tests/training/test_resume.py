@@ -13,7 +13,7 @@ from small_cells import run
 
 from generators.dataset import UserError
 from suppression_bench.results import provenance
-from suppression_bench.training import checkpoint
+from suppression_bench.training import loop
 
 STEPS = 9
 SETTINGS = dict(
@@ -29,7 +29,7 @@ import torch
 torch.set_num_threads(1)
 sys.path.insert(0, sys.argv[1])
 from small_cells import run
-from suppression_bench.training import checkpoint, loop
+from suppression_bench.training import loop
 
 def die(owner, name, at, after=False):
     original, calls = getattr(owner, name), [0]
@@ -49,9 +49,9 @@ for line in sys.stdin:
     child = os.fork()
     if not child:
         if job["kill"] == "step":
-            die(loop.optimizers, "set_rate", 2 * job["at"])  # the online probe sets its rate in each step too
+            die(loop, "set_learning_rate", job["at"])
         elif job["kill"] == "write":
-            die(checkpoint.os, "fsync", job["at"])  # the bytes lie under the temporary name
+            die(loop.os, "fsync", job["at"])  # the bytes lie under the temporary name
         elif job["kill"] == "probes":
             from suppression_bench import run as running
             die(running, "measure", 1)
@@ -148,14 +148,14 @@ def killed(server, randbit, tmp_path):
 
 def resumed_at(monkeypatch):
     """The step of every checkpoint that is loaded from now on."""
-    steps, original = [], checkpoint.load
+    steps, original = [], loop.load_checkpoint
 
     def load(*arguments):
         found = original(*arguments)
         steps.append(found and found["step"])
         return found
 
-    monkeypatch.setattr(checkpoint, "load", load)
+    monkeypatch.setattr(loop, "load_checkpoint", load)
     return steps
 
 

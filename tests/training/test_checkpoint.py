@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from generators.dataset import UserError
-from suppression_bench.training import checkpoint
+from suppression_bench.training import loop
 
 STATE = {"weights": torch.arange(4.0), "inner": {"list": [1, 2], "text": "x"}}
 
@@ -18,34 +18,34 @@ def names(folder):
 
 
 def test_the_newest_of_the_last_two_comes_back(tmp_path):
-    assert checkpoint.load(tmp_path, {}) is None
+    assert loop.load_checkpoint(tmp_path, {}) is None
     for step in (1, 9, 10, 100):
-        checkpoint.save(tmp_path, step, {**STATE, "step": step}, {"a": 1})
+        loop.save_checkpoint(tmp_path, step, {**STATE, "step": step}, {"a": 1})
     assert names(tmp_path) == ["checkpoint-00000010.pt", "checkpoint-00000100.pt"]
-    found = checkpoint.load(tmp_path, {"a": 1})
+    found = loop.load_checkpoint(tmp_path, {"a": 1})
     assert found["step"] == 100 and found["state"]["step"] == 100 and found["state"]["inner"] == STATE["inner"]
     assert torch.equal(found["state"]["weights"], STATE["weights"])
 
 
 def test_a_failed_write_leaves_the_others_whole(tmp_path, monkeypatch):
-    checkpoint.save(tmp_path, 1, STATE, {})
+    loop.save_checkpoint(tmp_path, 1, STATE, {})
     before = (tmp_path / "checkpoint-00000001.pt").read_bytes()
 
     def full(handle):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint.os, "fsync", full)
+    monkeypatch.setattr(loop.os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        checkpoint.save(tmp_path, 2, STATE, {})
+        loop.save_checkpoint(tmp_path, 2, STATE, {})
     monkeypatch.undo()
     assert (tmp_path / "checkpoint-00000001.pt").read_bytes() == before
-    assert checkpoint.load(tmp_path, {})["step"] == 1
+    assert loop.load_checkpoint(tmp_path, {})["step"] == 1
 
 
 def test_differences_are_named_missing_and_new_fields_too(tmp_path):
-    checkpoint.save(tmp_path, 1, STATE, {"kept": 1, "gone": 2, "changed": [1]})
+    loop.save_checkpoint(tmp_path, 1, STATE, {"kept": 1, "gone": 2, "changed": [1]})
     with pytest.raises(UserError) as caught:
-        checkpoint.load(tmp_path, {"kept": 1, "new": 3, "changed": [2]})
+        loop.load_checkpoint(tmp_path, {"kept": 1, "new": 3, "changed": [2]})
     text = str(caught.value)
     for part in ("gone: 2 then, None now", "new: None then, 3 now", "changed: [1] then, [2] now"):
         assert part in text
@@ -62,13 +62,13 @@ def test_a_pickled_payload_is_not_run(tmp_path):
     body = buffer.getvalue()
     (tmp_path / "checkpoint-00000001.pt").write_bytes(hashlib.sha256(body).digest() + body)
     with pytest.raises(pickle.UnpicklingError):
-        checkpoint.load(tmp_path, {})
+        loop.load_checkpoint(tmp_path, {})
     assert not (tmp_path / "owned").exists()
 
 
 def test_clear_removes_checkpoints_and_nothing_else(tmp_path):
-    checkpoint.save(tmp_path, 1, STATE, {})
+    loop.save_checkpoint(tmp_path, 1, STATE, {})
     for name in ("checkpoint.17.tmp", "result.json", "encoder.safetensors"):
         (tmp_path / name).write_text("")
-    checkpoint.clear(tmp_path)
+    loop.clear_checkpoints(tmp_path)
     assert names(tmp_path) == ["encoder.safetensors", "result.json"]

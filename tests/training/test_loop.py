@@ -21,7 +21,7 @@ def trained(data, method=None, *, seed=0, augmentation=None, labels=None, observ
 
 
 def positions(batches, data):
-    """Which samples a batch holds, found by their pictures and bits."""
+    """Which samples a batch holds, found by their images and bits."""
     whole = data.samples("pretrain").whole(slice(None)).flatten(1)
     place = {tuple(row): i for i, row in enumerate(whole.tolist())}
     assert len(place) == len(whole)

@@ -1,6 +1,5 @@
 """The gradient cache: in double precision the whole batch's loss and gradients, part by part."""
 
-from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -10,10 +9,10 @@ from torch import nn
 
 from generators import catalog
 from generators.dataset import UserError
-from suppression_bench import cell as cells
+from suppression_bench import run as running
 from suppression_bench.encoder import Encoder
 from suppression_bench.method import Batch, Info, Method, Target
-from suppression_bench.training import gradient_cache
+from suppression_bench.training.gradient_cache import GradientCache
 
 COUNT = 12
 
@@ -30,8 +29,8 @@ class Smooth(Encoder):
             nn.Flatten(), nn.Linear(32, 8), *norms, nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, self.width)
         )
 
-    def forward(self, pictures):
-        return self.layers(pictures)
+    def forward(self, images):
+        return self.layers(images)
 
 
 def made(name="simclr", loss="nt_xent", **encoder):
@@ -53,6 +52,12 @@ def gradients(method):
     return [parameter.grad.clone() for parameter in method.parameters()]
 
 
+def in_parts(method, rows):
+    output = GradientCache(method, rows).loss(batch())
+    output.loss.backward()
+    return output
+
+
 def whole(method):
     output = method.loss(batch())
     output.loss.backward()
@@ -66,7 +71,7 @@ def whole(method):
 def test_it_equals_the_whole_batch(name, loss, rows):
     expected, wanted = whole(made(name, loss))
     method = made(name, loss)
-    found = gradient_cache.backward(method, batch(), rows, nullcontext)
+    found = in_parts(method, rows)
     assert found.loss.item() == pytest.approx(expected.loss.item(), rel=1e-12)
     torch.testing.assert_close(found.features, expected.features.detach(), rtol=0, atol=1e-12)
     for a, b in zip(gradients(method), wanted, strict=True):
@@ -84,7 +89,7 @@ def test_parts_with_negatives_of_their_own_would_be_another_thing():
 def test_noise_of_the_network_is_the_same_in_both_passes():
     method = made(dropout=0.5)
     torch.manual_seed(7)
-    found = gradient_cache.backward(method, batch(), 4, nullcontext)
+    found = in_parts(method, 4)
     mine, after = gradients(method), torch.get_rng_state()
     method.zero_grad()
     # The same in the open: the parts in their order, one graph, one loss.
@@ -102,7 +107,7 @@ def test_noise_of_the_network_is_the_same_in_both_passes():
 
 def test_running_statistics_count_each_sample_once():
     method, plain = made(norm=True), made(norm=True)
-    gradient_cache.backward(method, batch(), 4, nullcontext)
+    in_parts(method, 4)
     given = batch()
     for start in range(0, COUNT, 4):
         plain.project_views([view[start : start + 4] for view in given.views])
@@ -115,7 +120,9 @@ def test_half_precision_gives_gradients_to_every_weight():
     given = batch()
     given = Batch([view.float() for view in given.views], given.ids)
     autocast = partial(torch.autocast, "cpu", torch.bfloat16)
-    gradient_cache.backward(method, given, 4, autocast)
+    with autocast():
+        output = GradientCache(method, 4).loss(given)
+    output.loss.backward()
     halves = gradients(method)
     method.zero_grad()
     with autocast():
@@ -130,13 +137,13 @@ def test_a_cell_in_parts_trains_and_repeats(randbit, tmp_path):
     found = []
     for name in ("one", "two"):
         cell = make_cell("simclr", randbit, data__bits=2, train__micro_batch=16)
-        assert cells.run(cell, tmp_path / name, CPU)["run"]["status"] == "ok"
+        assert running.run(cell, tmp_path / name, CPU).run.status == "ok"
         found.append((tmp_path / name / "encoder.safetensors").read_bytes())
     assert found[0] == found[1]
 
 
 def test_a_method_that_needs_its_whole_batch_is_refused(randbit):
     with pytest.raises(UserError, match=r"train\.micro_batch: the method byol needs its whole batch"):
-        cells.check(make_cell("byol", randbit, train__micro_batch=10))
-    cells.check(make_cell("simclr", randbit, train__micro_batch=10))
-    cells.check(make_cell("untrained", randbit, train__micro_batch=10))
+        running.check(make_cell("byol", randbit, train__micro_batch=10))
+    running.check(make_cell("simclr", randbit, train__micro_batch=10))
+    running.check(make_cell("untrained", randbit, train__micro_batch=10))
