@@ -18,7 +18,7 @@ FLOORS = {
         "results/trade_off", "results/measured", "results/temperature", "results/align_uniform", "results/learning",
         "results/drawings", "results/labelling", "speed", "regression", "repeatability", "check_report",
         "leaderboard/*"],
-    5: ["budget", "settings", "spec", "suite", "tiers", "cell", "conformance/*", "conformance/__init__", "trained"],
+    5: ["budget", "settings", "spec", "suite", "tiers", "cell", "conformance/*", "trained"],
     4: ["training/loop", "methods/*", "evaluation/lbfgs", "evaluation/probes", "evaluation/metrics", "evaluation/localize",
         "training/gradient_cache", "evaluation/trace", "evaluation/comparison"],
     3: ["results/significance",
