@@ -15,7 +15,7 @@ Pairs = Literal["all", "cross", "given"]
 
 
 def declares(
-    *, normalises: bool, negatives: bool = False, needs_labels: bool = False, symmetric: bool = True
+    *, normalises: bool, negatives: bool = False, needs_labels: bool = False, symmetric: bool = True, version: int = 1
 ) -> Callable:
     """Mark a loss function with what the harness must know of it.
 
@@ -27,6 +27,7 @@ def declares(
         negatives: whether it takes extra negatives (a queue, a memory bank).
         needs_labels: whether it reads labels.
         symmetric: whether swapping the views leaves the value unchanged.
+        version: rises when a change moves its numbers: records of one version are compared with each other.
 
     >>> @declares(normalises=True)
     ... def example(z1, z2, *, temperature: float = 0.1): ...
@@ -34,9 +35,9 @@ def declares(
     True
     """
 
-    def mark(function):
-        function.normalises, function.negatives = normalises, negatives
-        function.needs_labels, function.symmetric = needs_labels, symmetric
+    def mark(function: Callable) -> Callable:
+        declared = {"normalises": normalises, "negatives": negatives, "needs_labels": needs_labels}
+        vars(function).update(declared, symmetric=symmetric, version=version)
         return function
 
     return mark
@@ -57,15 +58,14 @@ def require(holds: bool, sentence: str) -> None:
 
 
 def require_pairs(pairs: str, negatives: Tensor | None) -> None:
-    """Refuse an unknown kind of pairs, and `given` where no negatives are given.
+    """Refuse an unknown kind of pairs, and `given` without negatives.
 
     Raises:
         UserError: saying which are allowed.
     """
     require(pairs in get_args(Pairs), f"the loss's option pairs must be all, cross or given, got {pairs!r}")
-    handed = negatives is not None and len(negatives) > 0
     sentence = "the loss's option pairs=given takes its negatives from a queue: use it with moco, or say all or cross"
-    require(pairs != "given" or handed, sentence)
+    require(pairs != "given" or (negatives is not None and len(negatives) > 0), sentence)
 
 
 def require_above_zero(**options: float) -> None:
@@ -125,18 +125,18 @@ def similarities(z1: Tensor, z2: Tensor, pairs: Pairs, negatives: Tensor | None 
         UserError: unknown pairs, or no negative at all.
     """
     require_pairs(pairs, negatives)
-    extra = 0 if negatives is None else len(negatives)
-    require(len(z1) + extra > 1, "a batch of one sample holds no negatives: give two samples or more")
+    queue = None if negatives is None or not len(negatives) else normalised(negatives)
+    require(len(z1) > 1 or queue is not None, "a batch of one sample holds no negatives: give two samples or more")
     z1, z2 = normalised(z1), normalised(z2)
-    if pairs == "given":
-        return (z1 * z2).sum(1), products(z1, normalised(negatives))
+    if pairs == "given" and queue is not None:
+        return (z1 * z2).sum(1), products(z1, queue)
     across = products(z1, z2)
-    found = [torch.cat([without_diagonal(across), without_diagonal(across.T)])]
+    columns = [torch.cat([without_diagonal(across), without_diagonal(across.T)])]
     if pairs == "all":
-        found.append(torch.cat([without_diagonal(products(z, z)) for z in (z1, z2)]))
-    if extra:
-        found.append(products(torch.cat([z1, z2]), normalised(negatives)))
-    return across.diagonal().repeat(2), torch.cat(found, dim=1)
+        columns.append(torch.cat([without_diagonal(products(z, z)) for z in (z1, z2)]))
+    if queue is not None:
+        columns.append(products(torch.cat([z1, z2]), queue))
+    return across.diagonal().repeat(2), torch.cat(columns, dim=1)
 
 
 def excess(positive: Tensor, negative: Tensor, temperature: float | Tensor) -> Tensor:
@@ -202,3 +202,32 @@ def supervised_logits(z1: Tensor, z2: Tensor, temperature: float) -> Tensor:
     both = torch.cat([normalised(z1), normalised(z2)])
     itself = torch.eye(len(both), dtype=torch.bool, device=both.device)
     return (products(both, both) / temperature).masked_fill(itself, float("-inf"))
+
+
+def reconstruction_error(
+    drawn: Tensor,
+    view: Tensor,
+    image_channels: int,
+    *,
+    planes: Literal["once", "every-pixel"],
+    likelihood: Literal["bernoulli", "squared-error"],
+) -> Tensor:
+    """How far each drawing is from its input, (B,): summed over pixels and channels.
+
+    Reference: bernoulli is -log p(x | z) in nats as in Kingma & Welling (ICLR 2014), appendix C.1.
+
+    Arguments:
+        drawn: (B, C, H, W) output of the decoder: logits for bernoulli.
+        view: (B, C, H, W) in [0, 1], the constant channels last.
+        image_channels: how many of the C are no constant channels.
+        planes: whether a constant channel counts as one variable (weight 1 / (H W)) or as H W of them.
+        likelihood: bernoulli, or the squared difference.
+    """
+    drawn, view = drawn.float(), view.float()
+    if likelihood == "bernoulli":
+        error = F.binary_cross_entropy_with_logits(drawn, view, reduction="none")
+    else:
+        error = (drawn - view).square()
+    error = error.sum((2, 3))  # per sample and channel
+    image, constant = error[:, :image_channels].sum(1), error[:, image_channels:].sum(1)
+    return image + (constant / (view.shape[2] * view.shape[3]) if planes == "once" else constant)

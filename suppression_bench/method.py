@@ -20,8 +20,8 @@ class Target:
 class Info:
     """What a method may know of the data before it sees a batch.
 
-    image_shape: (height, width, picture channels).
-    constant_channels: number of binary channels appended to the picture.
+    image_shape: (height, width, image channels).
+    constant_channels: number of binary channels appended to the image.
     count: number of training samples.
     targets: name -> Target; empty unless the method declares `needs_labels`.
     """
@@ -31,12 +31,19 @@ class Info:
     count: int
     targets: dict[str, Target]
 
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """(channels, height, width) of a view: the image's channels, then the constant ones."""
+        height, width, channels = self.image_shape
+        return channels + self.constant_channels, height, width
+
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch: `views`, each (B, channels, H, W) in [0, 1]; `ids` (B,), by a fixed permutation of the samples' numbers,
-    none of them twice.
+    """One batch of a method's views.
 
+    views: each (B, channels, H, W) in [0, 1].
+    ids: (B,), a fixed permutation of the samples' numbers, none of them twice.
     labels: target -> (B,) int64 classes, or (B, classes) float32 0/1 for a set; None unless `needs_labels`.
     """
 
@@ -67,6 +74,7 @@ class Method(nn.Module, ABC):
         default_loss: the loss that is handed over where nothing names another.
         passes: what else it hands to its loss, of `negatives` and `labels`.
         no_gradient: names of its submodules that no gradient may pass; each is used in every step.
+        version: rises when a change moves the method's numbers: records of one version are compared with each other.
         later: options younger than published records, left out of a cell's spec while they have their default, so
             that those cells keep their ids.
     """
@@ -78,6 +86,7 @@ class Method(nn.Module, ABC):
     default_loss = "nt_xent"
     passes: tuple[str, ...] = ()
     no_gradient: tuple[str, ...] = ()
+    version = 1
     later: tuple[str, ...] = ()
 
     def __init__(self, encoder: Encoder, info: Info):

@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from generators.dataset import UserError
 from suppression_bench import cell as cells
 from suppression_bench import provenance
+from suppression_bench.cell import Augmentation, Train
 from suppression_bench.evaluation import probes as probing
 from suppression_bench.evaluation.probes import OnlineProbe, extract
 from suppression_bench.method import Batch, Method
@@ -23,7 +24,6 @@ from suppression_bench.training.data import Data, Samples, Streamed
 from suppression_bench.training.gradient_cache import GradientCache
 from suppression_bench.training.loop import Epoch
 from suppression_bench.training.optim import build_optimizer, set_learning_rate
-from suppression_bench.cell import Augmentation, Train
 
 WARM_UP = 2  # steps before the clock starts: memory is allocated, kernels are chosen
 TURN = (

@@ -1,10 +1,12 @@
-"""The losses a second time, as loops over scalars in double precision, written from their definitions."""
+"""The losses a second time, as loops over scalars in double precision, and what is known of each: limits, values."""
 
 import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+from suppression_bench.conformance.toy import Trial
 
 
 def cosine(a: list, b: list) -> Tensor:
@@ -20,85 +22,85 @@ def anchors(z1: list, z2: list, pairs: str, negatives: list | None) -> list[tupl
     """Every anchor's cosine with its positive, and those with its negatives."""
     if pairs == "given":
         return [(cosine(a, b), [cosine(a, row) for row in negatives]) for a, b in zip(z1, z2, strict=True)]
-    found = []
-    for own, other in ((z1, z2), (z2, z1)):
-        for i in range(len(own)):
-            against = [other[k] for k in range(len(own)) if k != i]
+    cosines = []
+    for near, far in ((z1, z2), (z2, z1)):
+        for i in range(len(near)):
+            against = [far[k] for k in range(len(near)) if k != i]
             if pairs == "all":
-                against += [own[k] for k in range(len(own)) if k != i]
+                against += [near[k] for k in range(len(near)) if k != i]
             against += negatives or []
-            found.append((cosine(own[i], other[i]), [cosine(own[i], row) for row in against]))
-    return found
+            cosines.append((cosine(near[i], far[i]), [cosine(near[i], row) for row in against]))
+    return cosines
 
 
-def over_anchors(one: Callable) -> Callable:
-    """A loss that is a mean over anchors, from what it is for one: (positive, negatives, all positives) -> scalar."""
+def over_anchors(term: Callable) -> Callable:
+    """A loss that is a mean over anchors, from one anchor's term: (positive, negatives, all positives) -> scalar."""
 
     def loss(z1, z2, *, pairs="all", negatives=None, **options):
-        found = anchors(z1, z2, pairs, negatives)
-        positives = [positive for positive, _ in found]
-        return sum(one(p, others, positives, **options) for p, others in found) / len(found)
+        cosines = anchors(z1, z2, pairs, negatives)
+        positives = [positive for positive, _ in cosines]
+        return sum(term(p, rest, positives, **options) for p, rest in cosines) / len(cosines)
 
     return loss
 
 
-def probability(p: Tensor, others: list[Tensor], temperature) -> Tensor:
-    return (p / temperature).exp() / ((p / temperature).exp() + sum((s / temperature).exp() for s in others))
+def probability(p: Tensor, rest: list[Tensor], temperature) -> Tensor:
+    return (p / temperature).exp() / ((p / temperature).exp() + sum((s / temperature).exp() for s in rest))
 
 
-def nt_xent(p, others, positives, *, temperature):
-    return -probability(p, others, temperature).log()
+def nt_xent(p, rest, positives, *, temperature):
+    return -probability(p, rest, temperature).log()
 
 
-def dcl(p, others, positives, *, temperature):
-    return -((p / temperature).exp() / sum((s / temperature).exp() for s in others)).log()
+def dcl(p, rest, positives, *, temperature):
+    return -((p / temperature).exp() / sum((s / temperature).exp() for s in rest)).log()
 
 
-def dclw(p, others, positives, *, temperature, sigma):
+def dclw(p, rest, positives, *, temperature, sigma):
     mean = sum((s / sigma).exp() for s in positives) / len(positives)
     weight = 2 - (p / sigma).exp() / mean
-    return -weight * p / temperature + sum((s / temperature).exp() for s in others).log()
+    return -weight * p / temperature + sum((s / temperature).exp() for s in rest).log()
 
 
-def dual_temperature(p, others, positives, *, temperature, anchor_temperature):
-    weight = (1 - probability(p, others, anchor_temperature)) / (1 - probability(p, others, temperature))
-    return -weight.detach() * probability(p, others, temperature).log()
+def dual_temperature(p, rest, positives, *, temperature, anchor_temperature):
+    weight = (1 - probability(p, rest, anchor_temperature)) / (1 - probability(p, rest, temperature))
+    return -weight.detach() * probability(p, rest, temperature).log()
 
 
-def flat_nce(p, others, positives, *, temperature):
-    total = sum(((s - p) / temperature).exp() for s in others)
+def flat_nce(p, rest, positives, *, temperature):
+    total = sum(((s - p) / temperature).exp() for s in rest)
     return total / total.detach()
 
 
-def macl(p, others, positives, *, temperature, form, alpha, beta):
+def macl(p, rest, positives, *, temperature, form, alpha, beta):
     alignment = sum(s.item() for s in positives) / len(positives)
     tau = temperature * (1 + beta * alignment) if form == "b" else temperature * alpha**alignment
-    weight = 1 / (1 - probability(p, others, tau).item())
+    weight = 1 / (1 - probability(p, rest, tau).item())
     if form == "w":
         weight = (2 - p.item()) * weight
-    return -weight * probability(p, others, tau).log()
+    return -weight * probability(p, rest, tau).log()
 
 
-def _kept(others, alpha, top_k):
-    count = top_k if top_k is not None else max(1, round(alpha * len(others)))
-    return sorted(others, key=Tensor.item, reverse=True)[:count]
+def _kept(rest, alpha, top_k):
+    count = top_k if top_k is not None else max(1, round(alpha * len(rest)))
+    return sorted(rest, key=Tensor.item, reverse=True)[:count]
 
 
-def hard(p, others, positives, *, temperature, alpha, top_k):
-    return -probability(p, _kept(others, alpha, top_k), temperature).log()
+def hard(p, rest, positives, *, temperature, alpha, top_k):
+    return -probability(p, _kept(rest, alpha, top_k), temperature).log()
 
 
-def simple(p, others, positives, *, weight):
-    return -p + (1 / len(others) if weight is None else weight) * sum(others)
+def simple(p, rest, positives, *, weight):
+    return -p + (1 / len(rest) if weight is None else weight) * sum(rest)
 
 
-def hard_simple(p, others, positives, *, weight, alpha, top_k):
-    return simple(p, _kept(others, alpha, top_k), positives, weight=weight)
+def hard_simple(p, rest, positives, *, weight, alpha, top_k):
+    return simple(p, _kept(rest, alpha, top_k), positives, weight=weight)
 
 
-def hcl(p, others, positives, *, temperature, beta, tau_plus):
-    count = len(others)
-    terms = [(s / temperature).exp() for s in others]
+def hcl(p, rest, positives, *, temperature, beta, tau_plus):
+    count = len(rest)
+    terms = [(s / temperature).exp() for s in rest]
     harder = [term**beta for term in terms]
     reweighted = sum(h * term for h, term in zip(harder, terms, strict=True)) / (sum(harder) / count)
     total = (reweighted - tau_plus * count * (p / temperature).exp()) / (1 - tau_plus)
@@ -108,9 +110,9 @@ def hcl(p, others, positives, *, temperature, beta, tau_plus):
     return -((p / temperature).exp() / ((p / temperature).exp() + total)).log()
 
 
-def ifm(p, others, positives, *, temperature, epsilon):
-    attacked = nt_xent(p - epsilon, [s + epsilon for s in others], positives, temperature=temperature)
-    return (nt_xent(p, others, positives, temperature=temperature) + attacked) / 2
+def ifm(p, rest, positives, *, temperature, epsilon):
+    attacked = nt_xent(p - epsilon, [s + epsilon for s in rest], positives, temperature=temperature)
+    return (nt_xent(p, rest, positives, temperature=temperature) + attacked) / 2
 
 
 def _unit(rows: list) -> list:
@@ -131,13 +133,13 @@ def decoupled_nt_xent(z1, z2, *, temperature, weight, negatives=None):
 
 
 def _gram_schmidt(columns: list) -> list:
-    done = []
+    units = []
     for column in columns:
-        for unit in done:
+        for unit in units:
             along = _dot(column, unit)
             column = [x - along * u for x, u in zip(column, unit, strict=True)]
-        done += _unit([column])
-    return done
+        units += _unit([column])
+    return units
 
 
 def swd(z1, z2, *, prior, weight, generator):
@@ -161,24 +163,24 @@ def _supervised(z1, z2, labels):
     """Every anchor's cosines with all other views, and those of its own class."""
     views, classes = z1 + z2, [*labels.tolist(), *labels.tolist()]
     for i in range(len(views)):
-        others = [k for k in range(len(views)) if k != i]
-        cosines = {k: cosine(views[i], views[k]) for k in others}
-        yield list(cosines.values()), [cosines[k] for k in others if classes[k] == classes[i]]
+        rest = [k for k in range(len(views)) if k != i]
+        cosines = {k: cosine(views[i], views[k]) for k in rest}
+        yield list(cosines.values()), [cosines[k] for k in rest if classes[k] == classes[i]]
 
 
 def supcon_out(z1, z2, *, temperature, labels):
     total = 0.0
-    for everyone, own in _supervised(z1, z2, labels):
+    for everyone, same in _supervised(z1, z2, labels):
         below = sum((s / temperature).exp() for s in everyone)
-        total = total - sum(((p / temperature).exp() / below).log() for p in own) / len(own)
+        total = total - sum(((p / temperature).exp() / below).log() for p in same) / len(same)
     return total / (2 * len(z1))
 
 
 def supcon_in(z1, z2, *, temperature, labels):
     total = 0.0
-    for everyone, own in _supervised(z1, z2, labels):
+    for everyone, same in _supervised(z1, z2, labels):
         below = sum((s / temperature).exp() for s in everyone)
-        total = total - (sum((p / temperature).exp() / below for p in own) / len(own)).log()
+        total = total - (sum((p / temperature).exp() / below for p in same) / len(same)).log()
     return total / (2 * len(z1))
 
 
@@ -228,10 +230,94 @@ def vicreg(z1, z2, *, invariance_weight, variance_weight, covariance_weight):
 
 
 # Name of a loss -> the same, naively: lists of rows of scalars and every option -> a scalar.
-BY_NAME = {
+LOSSES = {
     function.__name__.replace("_", "-"): over_anchors(function)
     for function in (nt_xent, dcl, dclw, dual_temperature, flat_nce, macl, hard, simple, hard_simple, hcl, ifm)
 } | {
     function.__name__.replace("_", "-"): function
     for function in (decoupled_nt_xent, swd, supcon_out, supcon_in, align_uniform, barlow_twins, vicreg)
+}
+
+
+def value_and_gradients(name: str, inputs: Trial, options: dict, passed_in: dict) -> tuple[Tensor, Tensor, Tensor]:
+    """Value of the naive loss, and its gradient with respect to both views."""
+    views = [z.detach().clone().requires_grad_() for z in (inputs.z1, inputs.z2)]
+    more = {key: value for key, value in passed_in.items() if value is not None}
+    if "negatives" in more:
+        more["negatives"] = [list(row) for row in more["negatives"]]
+    value = LOSSES[name](*[[list(row) for row in z] for z in views], **more, **options)
+    return value.detach(), *torch.autograd.grad(value, views)
+
+
+# --- what is known of the losses -------------------------------------------------------------------------------------
+
+PAIRED = [{}, {"pairs": "cross", "temperature": 0.5}, {"temperature": 1.5}]
+SUPERVISED = [{}, {"temperature": 0.5}, {"temperature": 1.5}]
+
+# Settings in which a loss must equal its naive writing.
+SETTINGS: dict[str, list[dict]] = {
+    "nt-xent": PAIRED,
+    "decoupled-nt-xent": [{}, {"temperature": 0.2, "weight": 2.0}],
+    "swd": [{}, {"prior": "hypercube"}, {"prior": "normal", "weight": 0.5}],
+    "dcl": PAIRED,
+    "dclw": [*PAIRED, {"sigma": 2.0}],
+    "dual-temperature": [*PAIRED, {"anchor_temperature": 0.2}],
+    "flat-nce": PAIRED,
+    "macl": [
+        *PAIRED,
+        {"form": "b"},
+        {"form": "w", "pairs": "cross"},
+        {"form": "a", "alpha": 4.0},
+        {"form": "b", "beta": 0.2},
+    ],
+    "hard": [*PAIRED, {"alpha": 0.5}, {"top_k": 3}],
+    "simple": [{}, {"pairs": "cross"}, {"weight": 0.4}],
+    "hard-simple": [{"alpha": 0.5}, {"pairs": "cross", "top_k": 2}, {"weight": 0.4}],
+    "hcl": [*PAIRED, {"tau_plus": 0.0}, {"beta": 0.5, "temperature": 0.5}, {"tau_plus": 0.01, "temperature": 0.5}],
+    "ifm": [*PAIRED, {"epsilon": 0.2}],
+    "supcon-out": SUPERVISED,
+    "supcon-in": SUPERVISED,
+    "align-uniform": [{}, {"alpha": 1.0, "t": 3.0, "align_weight": 0.98, "uniform_weight": 0.96}],
+    "barlow-twins": [{}, {"weight": 0.5}],
+    "vicreg": [{}, {"invariance_weight": 1.0, "variance_weight": 2.0, "covariance_weight": 3.0}],
+}
+
+
+def _logarithm(candidates: Callable[[int], int]) -> Callable[[int], float]:
+    return lambda count: math.log(candidates(count))
+
+
+# Options -> the value on N equal projections: the log of the number of candidates for all that are cross entropies.
+EQUAL_FEATURES: dict[str, list[tuple[dict, Callable[[int], float]]]] = {
+    "nt-xent": [({}, _logarithm(lambda n: 2 * n - 1)), ({"pairs": "cross"}, _logarithm(lambda n: n))],
+    "decoupled-nt-xent": [({"temperature": 0.5, "weight": 1.0}, lambda n: 2 + math.log(2 * n))],
+    "dcl": [({}, _logarithm(lambda n: 2 * n - 2)), ({"pairs": "cross"}, _logarithm(lambda n: n - 1))],
+    "dclw": [({}, _logarithm(lambda n: 2 * n - 2))],
+    "dual-temperature": [({}, _logarithm(lambda n: 2 * n - 1))],
+    "flat-nce": [({}, lambda n: 1.0)],
+    "macl": [({"form": form}, lambda n: math.log(2 * n - 1) * (2 * n - 1) / (2 * n - 2)) for form in "abw"],
+    "hard": [({"top_k": 2}, _logarithm(lambda n: 3)), ({"alpha": 1.0}, _logarithm(lambda n: 2 * n - 1))],
+    "simple": [({}, lambda n: 0.0)],
+    "hard-simple": [({}, lambda n: 0.0)],
+    "hcl": [({}, _logarithm(lambda n: 2 * n - 1))],
+    "ifm": [({"epsilon": 0.0}, _logarithm(lambda n: 2 * n - 1))],
+    "supcon-out": [({}, _logarithm(lambda n: 2 * n - 1))],
+    "supcon-in": [({}, _logarithm(lambda n: 2 * n - 1))],
+    "align-uniform": [({}, lambda n: 0.0)],
+}
+
+
+# A setting in which a loss is another one: (words, options, the other's name, the other's options).
+LIMITS: dict[str, list[tuple[str, dict, str, dict]]] = {
+    "dual-temperature": [
+        ("equal temperatures", {"temperature": 0.3, "anchor_temperature": 0.3}, "nt-xent", {"temperature": 0.3})
+    ],
+    "hcl": [("beta 0", {"beta": 0.0, "tau_plus": 0.0}, "nt-xent", {"temperature": 0.1})],
+    "ifm": [("epsilon 0", {"epsilon": 0.0}, "nt-xent", {"temperature": 0.1})],
+    "hard": [
+        ("all negatives kept", {"alpha": 1.0}, "nt-xent", {"temperature": 0.1}),
+        ("as many kept as there are", {"top_k": 8}, "nt-xent", {"temperature": 0.1}),
+    ],
+    "hard-simple": [("all negatives kept", {"alpha": 1.0}, "simple", {"weight": None})],
+    "dclw": [("a wide sigma", {"sigma": 1e10}, "dcl", {"temperature": 0.1})],
 }

@@ -33,23 +33,25 @@ def nt_xent(
     """
     require_above_zero(temperature=temperature)
     require_pairs(pairs, negatives)
+    # In the words of loss.py this is softplus(excess(*similarities(...))).mean(), equal in double precision. Written as
+    # cross entropies of whole rows its last bits in float32 are others: those of every SimCLR cell on record.
     z1, z2 = normalised(z1), normalised(z2)
     count = len(z1)
     target = torch.arange(count, device=z1.device)
 
-    def candidates(logits: Tensor, anchors: Tensor) -> Tensor:
+    def with_queue(logits: Tensor, anchors: Tensor) -> Tensor:
         if negatives is None:
             return logits
         return torch.cat([logits, products(anchors, normalised(negatives)) / temperature], dim=1)
 
     if pairs == "cross":
         logits = products(z1, z2) / temperature
-        there, back = candidates(logits, z1), candidates(logits.T, z2)
-        return (F.cross_entropy(there, target) + F.cross_entropy(back, target)) / 2
+        first, second = with_queue(logits, z1), with_queue(logits.T, z2)
+        return (F.cross_entropy(first, target) + F.cross_entropy(second, target)) / 2
     if pairs == "given":
-        logits = candidates((z1 * z2).sum(1, keepdim=True) / temperature, z1)
+        logits = with_queue((z1 * z2).sum(1, keepdim=True) / temperature, z1)
         return F.cross_entropy(logits, torch.zeros_like(target))
     both = torch.cat([z1, z2])
     logits = products(both, both) / temperature
     logits = logits.masked_fill(torch.eye(2 * count, dtype=torch.bool, device=z1.device), float("-inf"))
-    return F.cross_entropy(candidates(logits, both), torch.cat([target + count, target]))
+    return F.cross_entropy(with_queue(logits, both), torch.cat([target + count, target]))

@@ -1,11 +1,11 @@
-"""Autoencoder: keeps what it needs to draw the picture and its constant channels again, without noise."""
+"""Autoencoder: keeps what it needs to draw the image and its constant channels again, without noise."""
 
 from typing import Literal
 
 from torch import Tensor, nn
 
-from suppression_bench.decoder import decoder, misfit
-from suppression_bench.encoder import Encoder
+from suppression_bench.encoder import Encoder, decoder
+from suppression_bench.loss import reconstruction_error
 from suppression_bench.method import Batch, Info, Method, Output
 
 
@@ -35,15 +35,15 @@ class Autoencoder(Method):
     ):
         super().__init__(encoder, info)
         self.code = nn.Linear(encoder.width, latent)
-        self.decoder = decoder(latent, info, encoder.batch_norm)
+        self.decoder = decoder(latent, info.input_shape, encoder.batch_norm)
         self.likelihood, self.planes = likelihood, planes
 
     def loss(self, batch: Batch) -> Output:
         (view,) = batch.views
         features = self.encoder(view)
-        drawn = self.decoder(self.code(features))
-        surprise = misfit(drawn, view, self.info, planes=self.planes, likelihood=self.likelihood)
-        return Output(surprise.mean(), features)
+        drawn, channels = self.decoder(self.code(features)), self.info.image_shape[2]
+        error = reconstruction_error(drawn, view, channels, planes=self.planes, likelihood=self.likelihood)
+        return Output(error.mean(), features)
 
     def project(self, features: Tensor) -> Tensor:
         return self.code(features)

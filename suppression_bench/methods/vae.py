@@ -1,12 +1,12 @@
-"""Variational autoencoder: keeps what it needs to draw the picture and its constant channels again."""
+"""Variational autoencoder: keeps what it needs to draw the image and its constant channels again."""
 
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from suppression_bench.decoder import decoder, misfit
-from suppression_bench.encoder import Encoder
+from suppression_bench.encoder import Encoder, decoder
+from suppression_bench.loss import reconstruction_error
 from suppression_bench.method import Batch, Info, Method, Output
 
 
@@ -15,7 +15,7 @@ class VAE(Method):
 
     Reference: Kingma & Welling (ICLR 2014), eq. 10; in Chen, Luo & Li (2021), Fig. 7, extra bits hurt it far less
     than a contrastive method. A constant bit fills a whole plane of pixels: `planes="once"` counts it as one binary
-    variable (weight 1 / (H W)), `planes="every-pixel"` counts all its copies, which drives the picture out of the
+    variable (weight 1 / (H W)), `planes="every-pixel"` counts all its copies, which drives the image out of the
     representation. The posterior mean is the head's output.
 
     Arguments:
@@ -40,7 +40,7 @@ class VAE(Method):
         super().__init__(encoder, info)
         self.mean = nn.Linear(encoder.width, latent)
         self.log_variance = nn.Linear(encoder.width, latent)
-        self.decoder = decoder(latent, info, encoder.batch_norm)
+        self.decoder = decoder(latent, info.input_shape, encoder.batch_norm)
         self.beta, self.warmup, self.planes = beta, warmup, planes
         self.register_buffer("progress", torch.zeros(()))
 
@@ -49,10 +49,11 @@ class VAE(Method):
         features = self.encoder(view)
         mean, log_variance = self.mean(features).float(), self.log_variance(features).float()
         code = mean + torch.randn_like(mean) * (log_variance / 2).exp()
-        surprise = misfit(self.decoder(code), view, self.info, planes=self.planes, likelihood="bernoulli")
+        drawn, channels = self.decoder(code), self.info.image_shape[2]
+        error = reconstruction_error(drawn, view, channels, planes=self.planes, likelihood="bernoulli")
         divergence = 0.5 * (mean**2 + log_variance.exp() - 1 - log_variance).sum(1)
         weight = self.beta * (self.progress / self.warmup).clamp(max=1) if self.warmup > 0 else self.beta
-        return Output((surprise + weight * divergence).mean(), features)
+        return Output((error + weight * divergence).mean(), features)
 
     def after_step(self, progress: float) -> None:
         self.progress.fill_(progress)

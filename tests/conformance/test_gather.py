@@ -5,7 +5,7 @@ import torch
 from torch import distributed
 
 from generators import catalog
-from suppression_bench.conformance import gathered
+from suppression_bench.conformance.losses import run_gathered
 from suppression_bench.training.distributed import gather
 
 # A loss of a user's own goes through the same pair of processes, found there by its path.
@@ -45,7 +45,7 @@ def outcomes(tmp_path_factory):
     path.write_text(OWN)
     jobs = [(name, gather) for name in [*catalog.names("suppression_bench.losses"), str(path)]]
     jobs += [("nt-xent", without_gradient), ("nt-xent", own_part_only)]
-    return dict(zip([*[name for name, _ in jobs[:-2]], "dropped", "partial"], gathered.run(jobs), strict=True))
+    return dict(zip([*[name for name, _ in jobs[:-2]], "dropped", "partial"], run_gathered(jobs), strict=True))
 
 
 def test_two_processes_equal_one(outcomes):

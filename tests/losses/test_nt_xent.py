@@ -7,6 +7,7 @@ import torch
 from small_cells import built
 from torch.nn import functional as F
 
+from suppression_bench.loss import excess, similarities
 from suppression_bench.losses.nt_xent import nt_xent
 from suppression_bench.method import Batch
 
@@ -57,6 +58,15 @@ def test_gradient_is_the_double_loops(pairs):
     for a, b in zip(fast, slow, strict=True):
         assert a.grad.abs().max() > 1e-3
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize(("pairs", "queue"), [("all", 0), ("cross", 0), ("all", 7), ("cross", 7), ("given", 7)])
+def test_it_is_the_softplus_of_the_excess(pairs, queue):
+    z1, z2 = projections(1, count=9)
+    negatives = projections(2, count=queue)[0] if queue else None
+    expected = F.softplus(excess(*similarities(z1, z2, pairs, negatives), 0.1)).mean()
+    value = nt_xent(z1, z2, pairs=pairs, negatives=negatives)
+    torch.testing.assert_close(value, expected, rtol=1e-10, atol=0)  # torch takes softplus for a line above 20
 
 
 def test_values_known_by_hand():

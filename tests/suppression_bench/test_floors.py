@@ -22,7 +22,7 @@ FLOORS = {
     4: ["training/loop", "methods/*", "evaluation/lbfgs", "evaluation/probes", "evaluation/metrics", "evaluation/localize",
         "training/gradient_cache", "evaluation/trace", "evaluation/comparison"],
     3: ["results/significance",
-        "method", "encoder", "decoder", "encoders/*", "evaluation/suppression", "training/data", "training/pixel_cache",
+        "method", "encoder", "encoders/*", "evaluation/suppression", "training/data", "training/pixel_cache",
         "training/precision", "training/optim", "training/augment", "stopwatch", "results/observed", "results/baseline",
         "results/exact"],
     2: ["loss", "losses/*", "results/record", "results/identity", "results/found", "results/predictions", "provenance",
@@ -34,7 +34,6 @@ PACKAGES = [
     "training/__init__",
     "evaluation/__init__",
     "results/__init__",
-    "conformance/__init__",
     "leaderboard/__init__",
 ]  # empty but for a docstring
 PLUGINS = ("methods", "losses", "encoders")

@@ -13,7 +13,7 @@ from generators.dataset import UserError
 from suppression_bench import run as running
 from suppression_bench.cell import Train
 from suppression_bench.cli import main
-from suppression_bench.conformance.trial import trial
+from suppression_bench.conformance.toy import trial
 from suppression_bench.method import Method
 from suppression_bench.training import loop, precision
 from suppression_bench.training.data import Data
