@@ -12,13 +12,11 @@ from pathlib import Path
 
 import matplotlib
 import torch
-from suppression_bench.suite import Request, cells_of_suite
 
-from suppression_bench import cell as cells
-from suppression_bench import runner
-from suppression_bench.cell import Augmentation, Train
+from suppression_bench.config import Request, cells_of_suite
 from suppression_bench.loss import normalised
 from suppression_bench.results.figures import COLOURS
+from suppression_bench.run import Prepared, build_method, prepare
 from suppression_bench.training import loop
 from suppression_bench.training.data import Data
 
@@ -53,18 +51,16 @@ class Recorder:
         return options["temperature"] * factor
 
 
-def record(cell, seed: int) -> Recorder:
+def record(prepared: Prepared) -> Recorder:
     """Train one cell with a recording loss."""
-    cell.spec["seed"] = seed
-    data = Data(cell.folder, cell.spec["data"]["bits"])
+    cell = prepared.cell
+    data = Data(prepared.folder, cell.dataset.bits)
     samples = data.samples("pretrain")
-    method = cells.build(cell, data, len(samples)).to(memory_format=torch.channels_last)
+    method = build_method(prepared.located, data, len(samples)).to(memory_format=torch.channels_last)
     method.pair_loss = Recorder(method.pair_loss)
-    outcome = loop.train(
-        method, samples, Train(**cell.spec["train"]), Augmentation(**cell.spec["augmentation"]), seed=seed
-    )
+    outcome = loop.train(method, samples, cell.train, cell.augmentation, seed=cell.seed)
     if outcome.status != "ok":
-        sys.exit(f"{cell.label}, seed {seed}: {outcome.status} at step {outcome.steps}")
+        sys.exit(f"{cell.label}: {outcome.status} at step {outcome.steps}")
     return method.pair_loss
 
 
@@ -78,13 +74,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "macl.yaml"
         path.write_text(SUITE.format(epochs=flags.epochs))
-        found = cells_of_suite(str(path), Request())
-    runner.prepare(found, 1, print)
+        cells = cells_of_suite(str(path), Request(seeds=flags.seeds))
     runs = {}
-    for cell in found:
-        title = (cell.spec["loss"]["options"]["form"], cell.spec["data"]["bits"])
-        runs[title] = [record(cell, seed) for seed in range(flags.seeds)]
-        print(title, _line(runs[title]), flush=True)
+    for prepared in prepare(cells, 1, print):
+        title = (prepared.cell.loss.options["form"], prepared.cell.dataset.bits)
+        runs.setdefault(title, []).append(record(prepared))
+    for title, recorders in runs.items():
+        print(title, _line(recorders), flush=True)
     draw(runs, flags.out)
 
 

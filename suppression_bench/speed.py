@@ -1,23 +1,22 @@
 """How fast a cell trains here, where its time goes, and how near that is to the network alone on random tensors."""
 
-import dataclasses
 import os
 import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+import msgspec
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from generators.dataset import UserError
-from suppression_bench import cell as cells
-from suppression_bench import provenance
-from suppression_bench.cell import Augmentation, Train
+from suppression_bench.cell import Train
 from suppression_bench.evaluation import probes as probing
 from suppression_bench.evaluation.probes import OnlineProbe, extract
 from suppression_bench.method import Batch, Method
-from suppression_bench.spec import Cell
+from suppression_bench.results import provenance
+from suppression_bench.run import Prepared, build_method
 from suppression_bench.stopwatch import Turns, peak, timed
 from suppression_bench.training import loop, precision
 from suppression_bench.training.data import Data, Samples, Streamed
@@ -38,7 +37,7 @@ class Bench:
     """One cell, ready to be timed.
 
     Arguments:
-        cell: prepared: its data are generated and decoded.
+        prepared: the cell, its data generated and decoded.
         device: where to train.
         steps: of each side.
         say: prints a line.
@@ -47,18 +46,17 @@ class Bench:
         UserError: a method that does not train, or a batch larger than the split.
     """
 
-    def __init__(self, cell: Cell, device: torch.device, steps: int, say: Callable[[str], None]):
-        spec = cell.spec
-        self.cell, self.device, self.steps, self.seed = cell, device, steps, spec["seed"]
-        self.data = Data(cell.folder, spec["data"]["bits"], say)
-        training = Train(**spec["train"])
-        self.training = dataclasses.replace(training, steps=WARM_UP + steps, epochs=None)
-        self.augmentation, self.probing = Augmentation(**spec["augmentation"]), probing.Probing(**spec["probe"])
+    def __init__(self, prepared: Prepared, device: torch.device, steps: int, say: Callable[[str], None]):
+        cell = prepared.cell
+        self.ready, self.device, self.steps, self.seed = prepared, device, steps, cell.seed
+        self.data = Data(prepared.folder, cell.dataset.bits, say)
+        self.training = msgspec.structs.replace(cell.train, steps=WARM_UP + steps, epochs=None)
+        self.augmentation, self.probing = cell.augmentation, cell.probe
         self.samples = self.data.samples("pretrain", device)
         self.method, self.alone = self._method(), self._method()
         if not self.method.trains:
-            raise UserError(f"bench speed: the method {spec['method']['name']} does not train; name one that does")
-        self.per_epoch = training.steps_per_epoch(len(self.samples))
+            raise UserError(f"bench speed: the method {cell.method.name} does not train; name one that does")
+        self.per_epoch = self.training.steps_per_epoch(len(self.samples))
         targets = self.method.info.targets
         self.labels = {name: torch.from_numpy(self.data.labels("pretrain", name)).to(device) for name in targets}
         self.optimizer = build_optimizer(self.alone, self.training, self.training.weight_decay)
@@ -172,23 +170,23 @@ class Bench:
 
     def describe(self) -> dict:
         """What is timed, and where."""
-        spec, held = self.cell.spec, "mapped" if self.device.type == "cpu" else "resident"
+        cell, held = self.ready.cell, "mapped" if self.device.type == "cpu" else "resident"
         return {
-            "dataset": spec["data"]["dataset"], "samples": len(self.samples), "channels": self.data.channels,
-            "side": self.samples.side, "recipe": spec["recipe"], "method": spec["method"]["name"],
-            "encoder": spec["encoder"]["name"], "batch_size": self.training.batch_size, "views": self.method.views,
+            "dataset": cell.dataset.name, "samples": len(self.samples), "channels": self.data.channels,
+            "side": self.samples.side, "recipe": cell.recipe, "method": cell.method.name,
+            "encoder": cell.encoder.name, "batch_size": self.training.batch_size, "views": self.method.views,
             "precision": self.training.precision,
             "execution": {
                 name: getattr(self.training, name)
                 for name in EXECUTION
-                if getattr(self.training, name) != getattr(Training, name)
+                if getattr(self.training, name) != getattr(Train(steps=1), name)
             },
             "pictures": "streamed" if isinstance(self.samples, Streamed) and self.device.type != "cpu" else held,
             "environment": provenance.environment(self.device),
         }  # fmt: skip
 
     def _method(self) -> Method:
-        made = cells.build(self.cell, self.data, len(self.samples))
+        made = build_method(self.ready.located, self.data, len(self.samples))
         return made.to(self.device, memory_format=torch.channels_last).train()
 
     def _epoch(self, number: int) -> Epoch:
@@ -236,16 +234,16 @@ class Bench:
         return pair, [name for name, other in probes.items() if other == pair]
 
 
-def measure(cell: Cell, device: torch.device, steps: int, say: Callable[[str], None]) -> dict:
+def measure(prepared: Prepared, device: torch.device, steps: int, say: Callable[[str], None]) -> dict:
     """Everything that `bench speed` prints.
 
     Arguments:
-        cell: prepared.
+        prepared: the cell, its data generated and decoded.
         device: where.
         steps: of training, and of its ceiling.
         say: prints a line.
     """
-    bench = Bench(cell, device, steps, say)
+    bench = Bench(prepared, device, steps, say)
     tables = statistics.median(bench.tables_seconds() for _ in range(3))
     peaks = [peak(device, bench.training.precision)]
     with bench.prepared():

@@ -58,14 +58,14 @@ def test_json_holds_what_is_printed(randbit, capsys, monkeypatch):
 
 def test_the_default_data_are_embedded(tmp_path, monkeypatch):
     made = command._cell(command._parser().read([]))
-    assert made.dataset[0] == "randbit" and made.spec["recipe"] == "randbit-small" and made.spec["seed"] == 0
+    assert made.dataset[0] == "randbit" and made.cell.recipe == "randbit-small" and made.cell.seed == 0
     for recipe in command.EMBEDDED:
         made = command._cell(command._parser().read(["--recipe", recipe]))
-        assert made.spec["recipe"] == recipe and made.dataset[0] == command.EMBEDDED[recipe]["dataset"]
+        assert made.cell.recipe == recipe and made.dataset[0] == command.EMBEDDED[recipe]["dataset"]
 
 
 def test_every_recipe_has_embedded_data():
-    from suppression_bench.spec import RECIPES
+    from suppression_bench.config import RECIPES
 
     assert set(command.EMBEDDED) == {path.stem for path in RECIPES.glob("*.yaml")}
 

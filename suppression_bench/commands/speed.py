@@ -59,21 +59,22 @@ def run(arguments: list[str]) -> int:
     set_data_root(flags.data_root)
     import torch
 
-    from suppression_bench import cell, runner, speed
+    from suppression_bench import speed
+    from suppression_bench.run import device_of, prepare
     from suppression_bench.training import precision
 
     precision.prepare_process()
-    device = cell.device_of(flags.device)
-    made = _cell(flags)
+    device = device_of(flags.device)
+    located = _cell(flags)
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    runner.prepare([made], executor.cores(), say)
+    [prepared] = prepare([located], executor.cores(), say)
     before = torch.get_num_threads()
     torch.set_num_threads(flags.threads or executor.cores())
     try:
-        found = speed.measure(made, device, flags.steps, say)
+        found = speed.measure(prepared, device, flags.steps, say)
     finally:
         torch.set_num_threads(before)
     print(json.dumps(found, indent=1) if flags.format == "json" else render(found))
@@ -81,27 +82,23 @@ def run(arguments: list[str]) -> int:
 
 
 def _cell(flags):
-    from generators import manifest
-    from suppression_bench import spec
+    from suppression_bench import config
 
-    given = pairs([text for group in flags.set or [] for text in group], "--set")
+    settings = pairs([text for group in flags.set or [] for text in group], "--set")
     if flags.data:
-        recipe = flags.recipe or manifest.read(Path(flags.data))["recipe"]
-        layers, folder = [], str(Path(flags.data).absolute())
-    else:
-        recipe = flags.recipe or DEFAULT
-        name = Path(recipe).stem
-        spec.read_yaml(spec.RECIPES, recipe)
-        if name not in EMBEDDED:
-            raise UserError(
-                f"bench speed: no embedded data go with the recipe {recipe!r}; name a folder with --data DIR"
-            )
-        layers, folder = [(recipe, {f"data.{key}": value for key, value in EMBEDDED[name].items()})], ""
-    origin = spec.Origin("bench speed", varied=tuple(given), folder=folder)
-    made, faults = spec.make_cells(flags.method, recipe, [*layers, ("--set", given)], [0], origin)
-    if faults:
-        raise UserError("\n".join(faults))
-    return made[0]
+        return config.cells_of_folder(Path(flags.data), flags.method, flags.recipe, settings, 1)[0]
+    recipe = flags.recipe or DEFAULT
+    config.read_yaml(config.RECIPES, recipe)
+    name = Path(recipe).stem
+    if name not in EMBEDDED:
+        raise UserError(f"bench speed: no embedded data go with the recipe {recipe!r}; name a folder with --data DIR")
+    layers = [(recipe, {f"data.{key}": value for key, value in EMBEDDED[name].items()}), ("--set", settings)]
+    faults = config.Faults()
+    cells = config.compose(
+        flags.method, recipe, layers, [0], config.Origin("bench speed", varied=tuple(settings)), faults
+    )
+    faults.raise_if_any()
+    return cells[0]
 
 
 def render(found: dict) -> str:

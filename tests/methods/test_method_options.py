@@ -1,13 +1,10 @@
 """What methods are handed: losses that fit, labels, rising temperatures; bf16, refusals, resuming, published ids."""
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
 from small_cells import built, make_cell, run
-from suppression_bench.spec import Cell
-from suppression_bench.suite import Request, cells_of_suite
 
 from generators import catalog
 from generators.dataset import UserError
@@ -19,7 +16,7 @@ from suppression_bench.methods.moco import MoCo
 from suppression_bench.methods.simclr import SimCLR
 from suppression_bench.methods.supcon import SupCon
 from suppression_bench.methods.swav import SwAV
-from suppression_bench.training import loop, optimizers
+from suppression_bench.training import loop
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -67,9 +64,9 @@ def test_supcon_hands_over_the_labels_of_its_target():
 
 def test_a_method_finds_its_own_default_loss(randbit):
     for method, loss in (("supcon", "supcon-out"), ("moco", "nt-xent"), ("simclr", "nt-xent")):
-        assert make_cell(method, randbit).spec["loss"]["name"] == loss
-    assert make_cell("supcon", randbit, loss__name="supcon_in").spec["loss"]["name"] == "supcon-in"
-    assert make_cell("simsiam", randbit).spec["loss"] is None
+        assert make_cell(method, randbit).cell.loss.name == loss
+    assert make_cell("supcon", randbit, loss__name="supcon_in").cell.loss.name == "supcon-in"
+    assert make_cell("simsiam", randbit).cell.loss is None
 
 
 @pytest.mark.parametrize(
@@ -132,7 +129,7 @@ def test_impossible_options_are_refused(cls, wrong):
         Toy(cls, pull, wrong).build()
 
 
-# Resuming, and the ids of published records
+# Resuming
 
 
 @pytest.mark.parametrize(
@@ -147,34 +144,19 @@ def test_impossible_options_are_refused(cls, wrong):
 def test_a_resumed_run_ends_with_the_undisturbed_weights(randbit, tmp_path, monkeypatch, method, options):
     settings = dict(data__bits=2, train__steps=5, train__batch_size=40, train__checkpoint_seconds=0.0, **options)
     expected = run(method, randbit, tmp_path / "whole", **settings)
-    original, calls = optimizers.set_rate, []
+    original, calls = loop.set_learning_rate, []
 
-    def set_rate(*arguments):
+    def set_learning_rate(*arguments):
         calls.append(1)
         if len(calls) == 4:
             raise KeyboardInterrupt
         original(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop.optimizers, "set_rate", set_rate)
+        patch.setattr(loop, "set_learning_rate", set_learning_rate)
         with pytest.raises(KeyboardInterrupt):
             run(method, randbit, tmp_path / "stopped", **settings)
     again = run(method, randbit, tmp_path / "stopped", **settings)
     one, other = ((tmp_path / name / "encoder.safetensors").read_bytes() for name in ("whole", "stopped"))
-    assert again["run"]["resumes"] == 1 and one == other
-    assert again["run"]["loss"] == expected["run"]["loss"] and again["probes"] == expected["probes"]
-
-
-def test_younger_options_at_their_defaults_leave_published_cells_their_ids(randbit):
-    published = {
-        path.parent.name: json.loads(path.read_text()) for path in (DOCS / "results/quick").rglob("result.json")
-    }
-    found = {cell.label: cell.spec for cell in cells_of_suite("quick", Request())}
-    assert len(published) == len(found)
-    for record in published.values():
-        label = Cell(record["spec"], {}, None).label
-        # The digest is known once the data is built; everything else must be as it was.
-        spec = {**found[label], "data": record["spec"]["data"]}
-        assert Cell(spec, {}, None).identity == record["id"], label
-    changed = make_cell("simclr", randbit, method__temperature_end=0.5, train__schedule="step", train__decay=0.2).spec
-    assert changed["method"]["options"]["temperature_end"] == 0.5 and changed["train"]["decay"] == 0.2
+    assert again.run.resumes == 1 and one == other
+    assert again.run.loss == expected.run.loss and again.probes == expected.probes
