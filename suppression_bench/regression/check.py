@@ -263,8 +263,7 @@ def fault_list(faults: Sequence[str]) -> str:
 
 
 def _row(verdict: Verdict, report: Report) -> list[str]:
-    number, names = verdict.number, verdict.baseline.names
-    values, comparison = verdict.baseline.shares(), verdict.deciding
+    number, values, comparison = verdict.number, verdict.baseline.shares(), verdict.deciding
     smallest = smallest_change(values, verdict.baseline.n, CONFIRM / max(report.suspects, 1))
     cells = [
         _title(verdict, report),
