@@ -19,29 +19,29 @@ from pathlib import Path
 import numpy as np
 
 from generators.card import table
-from suppression_bench import regression
-from suppression_bench.evaluation.comparison import FIRST, LEAST, SECOND, two_groups
-from suppression_bench.results import baseline as baselines
-from suppression_bench.results.observed import Observed, Place, Seen
+from suppression_bench.regression import baseline as baselines
+from suppression_bench.regression.baseline import Baseline, Measured, Measurements, Names, Number
+from suppression_bench.regression.check import OK, judge
+from suppression_bench.regression.statistics import FIRST, LEAST, SECOND, two_groups
 
 DEVIATIONS = [0.005, 0.01, 0.02, 0.05, 0.1]
 HEAD = ["noise", "cells a check", "checks", "false alarm a check", "shift too small to count", "moved cell seen"]
-SPARE = 0.15  # room for a shift on both sides of a made-up cell's mean
+SPARE = 0.15  # room for a shift on both sides of a synthetic cell's mean
 MIXED, LOW = 0.2, 0.1  # share and accuracy of the suppressed seeds in a cell of two groups
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--baseline", default=None, help="a file of `bench check --record`; default: made-up noise")
+    parser.add_argument("--baseline", default=None, help="a file of `bench check --record`; default: synthetic noise")
     parser.add_argument("--checks", type=int, default=400)
-    parser.add_argument("--cells", type=int, default=35, help="of a check with made-up noise")
+    parser.add_argument("--cells", type=int, default=35, help="of a check with synthetic noise")
     parser.add_argument("--shift", type=float, default=3.0, help="of a moved cell, in SDs")
-    parser.add_argument("--n", type=int, default=450, help="test samples of made-up cells")
+    parser.add_argument("--n", type=int, default=450, help="test samples of synthetic cells")
     flags = parser.parse_args()
     if flags.baseline:
         sources = {"recorded": recorded(baselines.read(Path(flags.baseline)))}
     else:
-        sources = {kind: made_up(kind, flags.cells, flags.n) for kind in ("normal", "skewed", "two groups")}
+        sources = {kind: synthetic(kind, flags.cells, flags.n) for kind in ("normal", "skewed", "two groups")}
     rows = []
     for name, cells in sources.items():
         began = time.monotonic()
@@ -88,9 +88,9 @@ class Noise:
         return values + (1 if centre < 0.5 else -1) * shift * max(self.deviation, floor)
 
 
-def made_up(kind: str, cells: int, n: int) -> list[Noise]:
+def synthetic(kind: str, cells: int, n: int) -> list[Noise]:
     """Cells of several SDs and means with one shape of noise."""
-    random, found = np.random.default_rng(7), []
+    random, noises = np.random.default_rng(7), []
     for at in range(cells):
         deviation = DEVIATIONS[at % len(DEVIATIONS)]
         room = min(SPARE + 3 * deviation, 0.45)
@@ -104,40 +104,41 @@ def made_up(kind: str, cells: int, n: int) -> list[Noise]:
                 return np.where(random.random(size) < MIXED, LOW + 0.02 * random.standard_normal(size), values)
             return values
 
-        found.append(Noise(draw, mean, deviation, n, LOW if kind == "two groups" else None))
-    return found
+        noises.append(Noise(draw, mean, deviation, n, LOW if kind == "two groups" else None))
+    return noises
 
 
-def recorded(baseline: baselines.Baseline) -> list[Noise]:
+def recorded(baseline: Baseline) -> list[Noise]:
     """The cells of a baseline, drawn from their own seeds."""
-    found = []
-    for seen in baseline.places.values():
-        values = np.array(seen.shares(sorted(seen.correct)))
+    noises = []
+    for measured in baseline.numbers.values():
+        values = np.array(measured.shares())
         deviation = float(values.std(ddof=1))
 
         def draw(random, size, values=values, deviation=deviation):
             return random.choice(values, size) + deviation / 3 * random.standard_normal(size)
 
         low = None if two_groups(values) is None else float(values.min())
-        found.append(Noise(draw, float(values.mean()), deviation, seen.n, low))
-    return found
+        noises.append(Noise(draw, float(values.mean()), deviation, measured.n, low))
+    return noises
 
 
 def check(random: np.random.Generator, cells: list[Noise], moved: int | None, shift: float) -> list[bool]:
     """Whether each cell fails, with a new baseline and new seeds, the cell `moved` changed."""
     before, after, old = {}, {}, baselines.LEAST
+    names = Names(**dict.fromkeys(Names.__struct_fields__, ""))
     for at, cell in enumerate(cells):
-        place = Place("", "lbfgs", "encoder", str(at))
+        number = Number(settings="", probe="lbfgs", layer="encoder", feature=str(at))
         values = cell.draw(random, old + FIRST + SECOND)
         if at == moved:
             values[old:] = cell.moved(values[old:], float(np.clip(values[:old].mean(), 0, 1)), shift)
         correct = dict(enumerate(np.rint(np.clip(values, 0, 1) * cell.n).astype(int).tolist()))
-        names = dict.fromkeys(baselines.NAMES, "")
-        before[place] = Seen(names, "", cell.n, {seed: correct[seed] for seed in range(old)})
-        after[place] = Seen(names, "", cell.n, {seed: correct[seed] for seed in correct if seed >= old})
-    report = regression.judge(baselines.Baseline(None, {}, before), Observed(after))
-    assert not report.faults and report.exit_code in (0, 1)
-    return [verdict.verdict != regression.OK for verdict in report.verdicts]
+        before[number] = Measured(names, "", cell.n, {seed: correct[seed] for seed in range(old)})
+        after[number] = Measured(names, "", cell.n, {seed: correct[seed] for seed in correct if seed >= old})
+    report = judge(Baseline(None, {}, before), Measurements(after))
+    if report.faults or report.exit_code not in (0, 1):
+        raise RuntimeError(f"a check of drawn seeds has a verdict on all numbers, got {report.faults}")
+    return [verdict.outcome != OK for verdict in report.verdicts]
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """Has a number moved? bench check RUNS|SUITE --baseline FILE (--tier a: small cells, bit for bit)."""
 
-import tempfile
+import os
 from pathlib import Path
 
 from generators.dataset import UserError
-from suppression_bench.commands._check_cells import SuiteCells, say, version
 from suppression_bench.commands._parser import Parser, set_data_root
 
 SEEDS = 10  # of a baseline
@@ -108,145 +107,71 @@ def run(arguments: list[str]) -> int:
     """Compare, or record; 0 nothing has moved, 1 a number has, 2 bad data, 3 more seeds are needed."""
     flags = _flags(arguments)
     set_data_root(flags.data_root)
-    if flags.tier == "a":
-        return _record_exact(flags) if flags.record else _check_exact(flags)
-    return _record(flags) if flags.record else _check(flags)
+    # Read when torch is loaded, here or in a worker: threads that spin while they wait cost a busy machine dearly.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from suppression_bench.regression import exact
+
+    if flags.record:
+        print(exact.record(_suite_cells(flags), Path(flags.out)) if flags.tier == "a" else _record(flags))
+        return 0
+    rendered = exact.check(_suite_cells(flags), Path(flags.baseline)) if flags.tier == "a" else _check(flags)
+    return _hand_out(flags, rendered)
 
 
-def _suite_cells(flags, device: str | None = None, threads: int | None = None) -> SuiteCells:
-    from suppression_bench.suite import Request
+def _suite_cells(flags):
+    from suppression_bench.config import Request
+    from suppression_bench.regression.check import SuiteCells
 
-    given = {f"data.{name}": getattr(flags, name) for name in SOURCES if getattr(flags, name)}
-    request = Request(given, tier=flags.suite_tier)
-    return SuiteCells(flags.what[0], request, device or flags.device or "auto", flags.workers, threads or flags.threads)
+    sources = {f"data.{name}": getattr(flags, name) for name in SOURCES if getattr(flags, name)}
+    device, threads = ("cpu", 1) if flags.tier == "a" else (flags.device or "auto", flags.threads)
+    return SuiteCells(flags.what[0], Request(sources, tier=flags.suite_tier), device, flags.workers, threads)
 
 
 def _runs(flags, purpose: str) -> Path:
-    from suppression_bench.suite import folder_name
+    from suppression_bench.config import suite_folder
+    from suppression_bench.regression.check import sources
 
-    return Path(flags.runs or f"runs/{purpose}-{folder_name(flags.what[0], flags.suite_tier)}-{version()}")
+    # Cells of another version of the program never lie in the same folder.
+    return Path(flags.runs or f"runs/{purpose}-{suite_folder(flags.what[0], flags.suite_tier)}-{sources()[:8]}")
 
 
-def _record(flags) -> int:
-    from suppression_bench.results import baseline, observed
+def _record(flags) -> str:
+    from suppression_bench.regression import baseline
 
     if flags.folders:
-        seen = observed.read(flags.folders)
+        measurements = baseline.read_runs(flags.folders)
     else:
         first = flags.first_seed or 0
-        cells = _suite_cells(flags)
-        found = cells.run(range(first, first + (flags.seeds or SEEDS)), _runs(flags, "baseline"))
-        seen = observed.observe(record for record, _ in found)
-    made = baseline.make(seen)
-    baseline.write(made, Path(flags.out))
-    print(f"written: {flags.out}, {len(made.places)} numbers, {observed.seeds_text(made.seeds())}")
-    return 0
+        finished = _suite_cells(flags).run(range(first, first + (flags.seeds or SEEDS)), _runs(flags, "baseline"))
+        measurements = baseline.measure(record for record, _ in finished)
+    recorded = baseline.make(measurements)
+    baseline.write(recorded, Path(flags.out))
+    return f"written: {flags.out}, {len(recorded.numbers)} numbers, {baseline.seeds_text(recorded.seeds())}"
 
 
-def _check(flags) -> int:
-    from suppression_bench import check_report, regression
-    from suppression_bench.results import baseline as baselines
-    from suppression_bench.results import observed
+def _check(flags):
+    from suppression_bench.regression import baseline, check
 
-    baseline = baselines.read(Path(flags.baseline))
+    expected = baseline.read(Path(flags.baseline))
     if flags.folders:
-        seen = observed.read(flags.folders)
+        measurements = baseline.read_runs(flags.folders)
     else:
-        seen = _run_stages(flags, baseline)
-    report = regression.judge(baseline, seen)
-    note = _note(flags.baseline, baseline.environment, seen.environment)
-    _hand_out(
-        flags,
-        check_report.markdown(report, note),
-        check_report.summary(report, note),
-        check_report.lines(report),
-        report.faults,
-    )
-    return report.exit_code
+        check.fresh_seeds(expected, flags.first_seed)  # refused before any work
+        measurements = check.run_stages(_suite_cells(flags), expected, flags.first_seed, _runs(flags, "check"))
+    note = check.changes_note(flags.baseline, expected.environment, measurements.environment)
+    return check.render(check.judge(expected, measurements), note)
 
 
-def _run_stages(flags, baseline):
-    """Three fresh seeds of everything, seven more of the settings that have a suspect."""
-    from suppression_bench import regression
-    from suppression_bench.evaluation.comparison import FIRST, SECOND
-    from suppression_bench.results.observed import observe, seeds_text
+def _hand_out(flags, rendered) -> int:
+    from suppression_bench.regression.check import junit
 
-    first = flags.first_seed if flags.first_seed is not None else max(baseline.seeds()) + 1
-    one, two = range(first, first + FIRST), range(first + FIRST, first + FIRST + SECOND)
-    if old := baseline.seeds() & {*one, *two}:
-        raise UserError(
-            f"bench check: --first-seed {first}: {seeds_text(old)} are in the baseline, fresh ones are needed; take "
-            f"{max(baseline.seeds()) + 1} or more"
-        )
-    cells, out = _suite_cells(flags), _runs(flags, "check")
-    found = cells.run(one, out)
-    seen = observe(record for record, _ in found)
-    report = regression.judge(baseline, seen)
-    suspects = {verdict.place.settings for verdict in report.verdicts if verdict.wanted}
-    if report.faults or not suspects:
-        return seen
-    say(f"{len(suspects)} settings have a suspect: stage 2, {seeds_text(two)}")
-    found += cells.run(two, out, suspects)
-    return observe(record for record, _ in found)
-
-
-def _record_exact(flags) -> int:
-    from suppression_bench.results import exact
-
-    out = Path(flags.out)
-    before = exact.read(out) if out.exists() else {}
-    cells = _suite_cells(flags, "cpu", 1)
-    first, second = _outcomes(cells), _outcomes(cells)
-    if differing := [cell.title for key, cell in first.items() if cell.results != second[key].results]:
-        raise UserError(f"{differing[0]}: two runs on this machine differ in their bits; no reference is written")
-    exact.write(exact.joined(before, first), cells.suite, out)
-    machine = ", ".join(next(iter(first.values())).results[0].machine)
-    print(f"written: {out}, {len(first)} cells, a reference of {machine}")
-    return 0
-
-
-def _check_exact(flags) -> int:
-    from suppression_bench import check_report, repeatability
-    from suppression_bench.results import exact
-
-    references = exact.read(Path(flags.baseline))
-    cells = _suite_cells(flags, "cpu", 1)
-    found = _outcomes(cells)
-    faults = repeatability.faults(references, found)
-    again = _outcomes(cells) if not faults and repeatability.needs_repeat(references, found) else None
-    findings = [] if faults else repeatability.judge(references, found, again)
-    machine = ", ".join(next(iter(found.values())).results[0].machine)
-    text = check_report.exact_markdown(findings, faults, f"Against {flags.baseline}; this machine: {machine}.")
-    _hand_out(flags, text, text, check_report.exact_lines(findings, faults), faults)
-    return 2 if faults or not findings else 1 if any(not finding.passed for finding in findings) else 0
-
-
-def _outcomes(cells: SuiteCells) -> dict:
-    from suppression_bench.results import exact
-    from suppression_bench.trained import WEIGHTS
-
-    # A folder of its own each time: a record that is already there would be no run.
-    with tempfile.TemporaryDirectory() as folder:
-        found = cells.run(cells.own_seeds(), Path(folder))
-        return dict(exact.outcome(record, place / WEIGHTS) for record, place in found)
-
-
-def _note(path: str, old: dict, new: dict) -> str:
-    changed = [
-        f"{key} {', '.join(old[key])} -> {', '.join(new[key])}" for key in old if key in new and old[key] != new[key]
-    ]
-    return f"Against {path}" + (f"; between them changed: {'; '.join(changed)}" if changed else "") + "."
-
-
-def _hand_out(flags, text: str, summary: str, lines: list, faults: list[str]) -> None:
-    from suppression_bench import check_report
-
-    print(text)
+    print(rendered.markdown)
     # In UTF-8 whatever the machine's own is, as the XML says; a name may hold half a character, as JSON can.
     if flags.junit:
-        Path(flags.junit).write_text(check_report.junit(lines), encoding="utf-8")
+        Path(flags.junit).write_text(junit(rendered.lines), encoding="utf-8")
     if flags.summary:
         with open(flags.summary, "a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(summary)
-    if faults:
-        raise UserError("\n".join(faults))
+            file.write(rendered.summary)
+    if rendered.faults:
+        raise UserError("\n".join(rendered.faults))
+    return rendered.exit_code

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from suppression_bench.evaluation.comparison import LEAST, binomial_variance
 from suppression_bench.leaderboard.submission import strength_text
+from suppression_bench.regression.statistics import LEAST, binomial_variance
 from suppression_bench.results import record as records
 
 LEVEL = 0.99

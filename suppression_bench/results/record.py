@@ -268,6 +268,8 @@ def parse(text: str | bytes, what: str) -> Record:
         UserError: as `read`.
     """
     content = strict_json.loads(text, what, floats=True)
+    if isinstance(content, dict) and isinstance(content.get("schema"), int) and content["schema"] < SCHEMA:
+        raise UserError(f"{what}: schema {content['schema']} is not {SCHEMA}: {OLD}")
     record = convert(content, Record, what, "delete the file and run the cell again")
     # The hash of the spec as it is written: a field that a later version adds must not make an old record wrong.
     if record.id != digest_of(content["spec"]):
@@ -281,10 +283,8 @@ def convert(content: Any, kind: Any, what: str, remedy: str) -> Any:
     """Plain values as a typed Struct.
 
     Raises:
-        UserError: another schema, an unknown, missing or wrongly typed key, a value that contradicts another.
+        UserError: an unknown, missing or wrongly typed key, or a value that contradicts another.
     """
-    if isinstance(content, dict) and isinstance(content.get("schema"), int) and content["schema"] < SCHEMA:
-        raise UserError(f"{what}: schema {content['schema']} is not {SCHEMA}: {OLD}")
     try:
         return msgspec.convert(content, kind)
     except (msgspec.ValidationError, UserError, ArithmeticError, RecursionError) as error:

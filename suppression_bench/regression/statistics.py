@@ -1,4 +1,4 @@
-"""Two groups of seeds compared: has a number moved by more than its seeds' spread, and what could have been seen?"""
+"""Two groups of seeds compared: has a number moved by more than its seeds' spread, and which shift would be seen?"""
 
 import math
 from collections.abc import Sequence
@@ -47,8 +47,8 @@ def compare(baseline: Sequence[float], fresh: Sequence[float], n: int) -> Compar
     Raises:
         UserError: fewer values, or one that is no share of n (NaN, below 0, above 1).
 
-    >>> found = compare([0.5, 0.6, 0.7], [0.8, 0.9, 1.0], n=1000)
-    >>> round(found.difference, 3), round(found.p, 4), found.test
+    >>> comparison = compare([0.5, 0.6, 0.7], [0.8, 0.9, 1.0], n=1000)
+    >>> round(comparison.difference, 3), round(comparison.p, 4), comparison.test
     (0.3, 0.0213, 't')
     """
     before, after = _shares(baseline), _shares(fresh)
@@ -62,9 +62,15 @@ def compare(baseline: Sequence[float], fresh: Sequence[float], n: int) -> Compar
         p = 2 * float(stats.t.sf(abs(difference) / error, freedom)) if error > 0 else 1.0
     half = float(stats.t.isf(0.025, freedom)) * error
     return Comparison(
-        len(after), float(after.mean()), float(after.std(ddof=1)), difference, difference - half, difference + half, p,
-        "t" if edge is None else "fisher",
-    )  # fmt: skip
+        count=len(after),
+        mean=float(after.mean()),
+        deviation=float(after.std(ddof=1)),
+        difference=difference,
+        low=difference - half,
+        high=difference + half,
+        p=p,
+        test="t" if edge is None else "fisher",
+    )
 
 
 def pooled_deviation(before: np.ndarray, after: np.ndarray, n: int) -> float:
@@ -99,18 +105,18 @@ def two_groups(values: Sequence[float]) -> float | None:
     """The middle of the gap between two groups of seeds, or None where they form one.
 
     Two groups: at least two seeds in each, and a gap of at least .1 that is wider than both groups together (kept or
-    suppressed, as the seed falls). A t-test would take the distance of the groups for noise.
+    suppressed, as the seed falls). A t-test takes the distance of the groups for noise.
 
     >>> two_groups([0.1, 0.12, 0.9, 0.92]), two_groups([0.1, 0.9, 0.92, 0.91])
     (0.51, None)
     """
     ordered = np.sort(_shares(values))
-    place = int(np.argmax(np.diff(ordered)))
-    gap = ordered[place + 1] - ordered[place]
-    widths = (ordered[place] - ordered[0]) + (ordered[-1] - ordered[place + 1])
-    if min(place + 1, len(ordered) - place - 1) < 2 or gap < GAP or gap <= widths:
+    below = int(np.argmax(np.diff(ordered)))  # the last seed of the lower group
+    gap = ordered[below + 1] - ordered[below]
+    widths = (ordered[below] - ordered[0]) + (ordered[-1] - ordered[below + 1])
+    if min(below + 1, len(ordered) - below - 1) < 2 or gap < GAP or gap <= widths:
         return None
-    return float(ordered[place] + gap / 2)
+    return float(ordered[below] + gap / 2)
 
 
 def fisher(low: int, count: int, fresh_low: int, fresh_count: int) -> float:
@@ -146,7 +152,7 @@ def smallest_change(baseline: Sequence[float], n: int, confirm: float = CONFIRM)
 
 def _power(shift: float, before: np.ndarray, n: int, confirm: float) -> float:
     """Of both stages against a shift of the mean, towards the middle, where the binomial noise is larger."""
-    found, mean = 1.0, float(before.mean())
+    power, mean = 1.0, float(before.mean())
     for count, level, least in ((FIRST, SUSPECT, 0.0), (SECOND, confirm, tolerance(before))):
         freedom = len(before) + count - 2
         moved = shift * count / (len(before) + count)
@@ -156,8 +162,8 @@ def _power(shift: float, before: np.ndarray, n: int, confirm: float) -> float:
         # Both must hold, significant and large enough; they nearly always do together. Beyond FAR the series has no digits.
         significant = stats.nct.sf(stats.t.isf(level / 2, freedom), freedom, min(shift / error, FAR))
         large = stats.norm.sf((least - shift) / error)
-        found *= float(min(significant, large))
-    return found
+        power *= float(min(significant, large))
+    return power
 
 
 def _smallest_share(before: np.ndarray, edge: float, confirm: float) -> float | None:
@@ -165,16 +171,16 @@ def _smallest_share(before: np.ndarray, edge: float, confirm: float) -> float | 
     low = int((before < edge).sum())
     distance = float(before[before >= edge].mean() - before[before < edge].mean())
     alarms = [
-        (count, np.array([fisher(low, len(before), there, count) < level for there in range(count + 1)]))
+        (count, np.array([fisher(low, len(before), fresh_low, count) < level for fresh_low in range(count + 1)]))
         for count, level in ((FIRST, SUSPECT), (SECOND, confirm))
     ]
-    seen = []
+    detectable = []
     for share in np.linspace(0, 1, 51):
         chances = [stats.binom.pmf(np.arange(count + 1), count, share)[alarm].sum() for count, alarm in alarms]
         change = abs(share - low / len(before)) * distance
         if chances[0] * chances[1] >= POWER and change >= tolerance(before):
-            seen.append(float(change))
-    return min(seen, default=None)
+            detectable.append(float(change))
+    return min(detectable, default=None)
 
 
 def _shares(values: Sequence[float]) -> np.ndarray:
