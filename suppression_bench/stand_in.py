@@ -11,7 +11,7 @@ from suppression_bench import cell as cells
 from suppression_bench.evaluation.probes import Probing, Representation, measure
 from suppression_bench.method import Method
 from suppression_bench.spec import Cell
-from suppression_bench.stopwatch import Turns, timed
+from suppression_bench.speed import Turns, timed
 from suppression_bench.training import loop
 from suppression_bench.training.data import Data
 from suppression_bench.training.options import Augmentation, Training
