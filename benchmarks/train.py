@@ -4,17 +4,19 @@
         [--device cpu] [--precision bf16] [--compile default] [--threads 1] [--loader-workers 0] [--clock wall]
 
 Four sides take turns, so that a noisy machine slows all of them; ratios are medians over the turns. `loop` is this
-suite's, end to end: epoch tables, crops, bits, method, optimizer. `ceiling` is the same method and optimizer on two
-random batches that lie on the device. `plain` is fp32 PyTorch: a DataLoader, torchvision's RandomResizedCrop on each
-picture, bits appended. `lightly` is its SimCLR transform and loss, with only the crop switched on, fp32. The pictures
-are random: speed does not depend on them. On a machine that others use, `--clock cpu` counts the processor's seconds
-of this process instead of the wall's (with `--loader-workers 0` and one thread only: waiting and helpers are not seen).
+suite's, end to end: epoch tables, crops, bits, method, optimizer. `ceiling` is that of `bench speed`: the same method and
+optimizer on two random batches that lie on the device. `plain` is fp32 PyTorch: a DataLoader, torchvision's
+RandomResizedCrop on each image, bits appended. `lightly` is its SimCLR transform and loss, with only the crop switched
+on, fp32. The images are random: speed does not depend on them. On a machine that others use, `--clock cpu` counts the
+processor's seconds of this process instead of the wall's (with `--loader-workers 0` and one thread only: waiting and
+helpers are not seen).
 """
 
 import argparse
 import os
 import statistics
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -26,48 +28,45 @@ from generators import catalog, manifest
 from generators.card import table
 from suppression_bench.cell import Augmentation, Train
 from suppression_bench.encoder import Encoder, mlp
-from suppression_bench.method import Batch, Info, Method
+from suppression_bench.method import Info, Method
+from suppression_bench.speed import Ceiling, timed
 from suppression_bench.training import precision
 from suppression_bench.training.data import Samples
-from suppression_bench.training.gradient_cache import GradientCache
 from suppression_bench.training.loop import train
-from suppression_bench.training.optim import build_optimizer
 
-PEAK = Path("/proc/self/status")
+STATUS = Path("/proc/self/status")
 AREA, ASPECT, TEMPERATURE = (0.5, 1.0), (3 / 4, 4 / 3), 0.1
+NUMBERS = {"side": 28, "channels": 1, "bits": 10, "batch": 1000, "steps": 5, "repeats": 5, "threads": 1}
+NUMBERS |= {"loader-workers": 0, "micro-batch": None}
 
 
 def main() -> None:
-    flags = _flags()
+    flags = read_flags()
     torch.set_num_threads(flags.threads)
     precision.prepare_process()
     torch.manual_seed(0)
     shape = (flags.batch * flags.steps, flags.channels, flags.side, flags.side)
-    pictures = torch.randint(0, 256, shape, dtype=torch.uint8)
-    bits = torch.randint(0, 2, (len(pictures), flags.bits), dtype=torch.uint8)
-    sides = {
-        "loop": _loop(flags, pictures, bits),
-        "ceiling": _ceiling(flags),
-        "plain": _plain(flags, pictures, bits),
-        "lightly": _lightly(flags, pictures, bits),
-    }
-    sides = {name: side for name, side in sides.items() if side and name not in flags.without}
-    seconds, peak = {name: [] for name in sides}, {}
+    images = torch.randint(0, 256, shape, dtype=torch.uint8)
+    bits = torch.randint(0, 2, (len(images), flags.bits), dtype=torch.uint8)
+    makers = {"loop": loop_side, "ceiling": ceiling_side, "plain": plain_side, "lightly": lightly_side}
+    sides = {name: make(flags, images, bits) for name, make in makers.items() if name not in flags.without}
+    sides = {name: side for name, side in sides.items() if side}
+    clock = time.process_time if flags.clock == "cpu" else time.perf_counter
+    seconds, peaks = {name: [] for name in sides}, {}
     for turn in range(flags.repeats + 1):
         for name, side in sides.items():
-            _forget_peak(flags.device)
-            took = _clocked(side, flags)
+            forget_peak(flags.device)
+            taken = timed(torch.device(flags.device), side, clock)
             if turn:  # the first turn warms up and compiles
-                seconds[name].append(took)
-            peak[name] = _peak(flags.device)
-    _print(flags, seconds, peak)
+                seconds[name].append(taken)
+            peaks[name] = peak_memory(flags.device)
+    print_table(flags, seconds, peaks)
 
 
-def _flags():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def read_flags() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--net", default="randbit_conv", choices=["randbit_conv", "resnet18"])
-    for name, value in (("side", 28), ("channels", 1), ("bits", 10), ("batch", 1000), ("steps", 5), ("repeats", 5),
-                        ("threads", 1), ("loader-workers", 0), ("micro-batch", None)):  # fmt: skip
+    for name, value in NUMBERS.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--precision", default="fp32", choices=["fp32", "tf32", "bf16"])
@@ -78,98 +77,60 @@ def _flags():
     return parser.parse_args()
 
 
-def _clocked(side, flags) -> float:
-    clock = time.process_time if flags.clock == "cpu" else time.perf_counter
-    began = clock()
-    side()
-    if flags.device == "cuda":
-        torch.cuda.synchronize()
-    return clock() - began
+def build_encoder(flags) -> Encoder:
+    encoder = catalog.load_class("suppression_bench.encoders", flags.net, Encoder)
+    return encoder(flags.side, flags.channels + flags.bits)
 
 
-def _encoder(flags) -> Encoder:
-    made = catalog.load_class("suppression_bench.encoders", flags.net, Encoder)
-    return made(flags.side, flags.channels + flags.bits)
-
-
-def _method(flags) -> Method:
+def build_method(flags) -> Method:
     loss = partial(catalog.load_function("suppression_bench.losses", "nt_xent"), temperature=TEMPERATURE, pairs="cross")
-    made = catalog.load_class("suppression_bench.methods", "simclr", Method)
+    simclr = catalog.load_class("suppression_bench.methods", "simclr", Method)
     info = Info((flags.side, flags.side, flags.channels), flags.bits, flags.batch * flags.steps, {})
-    return made(_encoder(flags), info, loss, head=[256, 64]).to(flags.device, memory_format=torch.channels_last)
+    method = simclr(build_encoder(flags), info, loss, head=[256, 64])
+    return method.to(device=flags.device, memory_format=torch.channels_last)
 
 
-def _training(flags) -> Train:
+def recipe(flags) -> Train:
     return Train(
-        batch_size=flags.batch, steps=flags.steps, precision=flags.precision, compile=flags.compile,
-        micro_batch=flags.micro_batch, deterministic=flags.deterministic, weight_decay=2e-4, epsilon=1e-7,
-    )  # fmt: skip
+        batch_size=flags.batch,
+        steps=flags.steps,
+        precision=flags.precision,
+        compile=flags.compile,
+        micro_batch=flags.micro_batch,
+        deterministic=flags.deterministic,
+        weight_decay=2e-4,
+        epsilon=1e-7,
+    )
 
 
-def _loop(flags, pictures: Tensor, bits: Tensor):
-    method, training = _method(flags), _training(flags)
-    samples = Samples(pictures.to(flags.device), bits.to(flags.device))
+def loop_side(flags, images: Tensor, bits: Tensor) -> Callable[[], object]:
+    method, training = build_method(flags), recipe(flags)
+    samples = Samples(images.to(flags.device), bits.to(flags.device))
     augmentation = Augmentation(area=list(AREA), aspect=list(ASPECT))
     return lambda: train(method, samples, training, augmentation, seed=0)
 
 
-def _ceiling(flags):
-    method, training = _method(flags).train(), _training(flags)
-    optimizer = build_optimizer(method, training, training.weight_decay)
-    network = GradientCache(method, flags.micro_batch) if flags.micro_batch else method
-    shape = (flags.batch, flags.channels + flags.bits, flags.side, flags.side)
-    views = [torch.rand(shape, device=flags.device).to(memory_format=torch.channels_last) for _ in range(2)]
-    batch = Batch(views, torch.arange(flags.batch, device=flags.device))
+def ceiling_side(flags, images: Tensor, bits: Tensor) -> Callable[[], object]:
+    ceiling = Ceiling(build_method(flags).train(), recipe(flags), flags.channels + flags.bits, flags.side, {})
 
-    def run():
-        with precision.configured(method, flags.precision, flags.compile, flags.deterministic):
+    def run() -> None:
+        with ceiling.configured():
             for _ in range(flags.steps):
-                optimizer.zero_grad(set_to_none=True)
-                precision.begin_step(training.compile)
-                with precision.autocast(batch.ids.device, flags.precision):
-                    output = network.loss(batch)
-                output.loss.backward()
-                optimizer.step()
+                ceiling.step()
 
     return run
 
 
-class _Cropped(torch.utils.data.Dataset):
-    """Two crops of each picture with its bits as planes, one sample at a time, as many loops are written."""
+def plain_side(flags, images: Tensor, bits: Tensor) -> Callable[[], object]:
+    net, optimizer = plain_net(flags)
+    loader = batches(Cropped(images, bits, flags.side), flags)
 
-    def __init__(self, pictures, bits, side):
-        from torchvision.transforms import v2
-
-        self.pictures, self.bits = pictures, bits
-        self.crop = v2.RandomResizedCrop(side, scale=AREA, ratio=ASPECT, antialias=True)
-
-    def __len__(self):
-        return len(self.pictures)
-
-    def __getitem__(self, index):
-        planes = self.bits[index].float()[:, None, None].expand(-1, *self.pictures.shape[2:])
-        return [torch.cat([self.crop(self.pictures[index]).float() / 255, planes]) for _ in range(2)]
-
-
-def _loader(dataset, flags):
-    return torch.utils.data.DataLoader(
-        dataset, batch_size=flags.batch, shuffle=True, drop_last=True, num_workers=flags.loader_workers,
-        pin_memory=flags.device == "cuda", persistent_workers=flags.loader_workers > 0,
-    )  # fmt: skip
-
-
-def _plain(flags, pictures: Tensor, bits: Tensor):
-    encoder = _encoder(flags)
-    net = nn.Sequential(encoder, mlp(encoder.width, [256, 64], encoder.batch_norm)).to(flags.device)
-    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3, eps=1e-7, weight_decay=2e-4)
-    loader = _loader(_Cropped(pictures, bits, flags.side), flags)
-
-    def run():
+    def run() -> None:
         for views in loader:
             first, second = (F.normalize(net(view.to(flags.device, non_blocking=True)), dim=1) for view in views)
             logits = first @ second.T / TEMPERATURE
-            itself = torch.arange(len(logits), device=logits.device)
-            loss = F.cross_entropy(logits, itself) + F.cross_entropy(logits.T, itself)
+            diagonal = torch.arange(len(logits), device=logits.device)
+            loss = F.cross_entropy(logits, diagonal) + F.cross_entropy(logits.T, diagonal)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -177,34 +138,30 @@ def _plain(flags, pictures: Tensor, bits: Tensor):
     return run
 
 
-def _lightly(flags, pictures: Tensor, bits: Tensor):
+def lightly_side(flags, images: Tensor, bits: Tensor) -> Callable[[], object] | None:
     try:
-        from lightly.loss import NTXentLoss
-        from lightly.transforms import SimCLRTransform
+        from lightly.loss import NTXentLoss  # pyright: ignore[reportMissingImports]
+        from lightly.transforms import SimCLRTransform  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         print(f"without lightly ({error})")
         return None
     from torchvision.transforms.functional import to_pil_image
 
-    transform = SimCLRTransform(
-        input_size=flags.side, cj_prob=0, min_scale=AREA[0], random_gray_scale=0, gaussian_blur=0, hf_prob=0,
-        normalize=None,
-    )  # fmt: skip
-    images = [to_pil_image(picture) for picture in pictures]
+    off = dict(cj_prob=0, random_gray_scale=0, gaussian_blur=0, hf_prob=0, normalize=None)
+    transform = SimCLRTransform(input_size=flags.side, min_scale=AREA[0], **off)
+    pil_images = [to_pil_image(image) for image in images]
 
     class Transformed(torch.utils.data.Dataset):
         def __len__(self):
-            return len(images)
+            return len(pil_images)
 
         def __getitem__(self, index):
-            return [*transform(images[index]), bits[index]]
+            return [*transform(pil_images[index]), bits[index]]
 
-    encoder = _encoder(flags)
-    net = nn.Sequential(encoder, mlp(encoder.width, [256, 64], encoder.batch_norm)).to(flags.device)
-    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3, eps=1e-7, weight_decay=2e-4)
-    loader, criterion = _loader(Transformed(), flags), NTXentLoss(TEMPERATURE)
+    net, optimizer = plain_net(flags)
+    loader, criterion = batches(Transformed(), flags), NTXentLoss(TEMPERATURE)
 
-    def run():
+    def run() -> None:
         for *views, code in loader:
             planes = code.float()[:, :, None, None].expand(-1, -1, flags.side, flags.side)
             first, second = (net(torch.cat([view, planes], 1).to(flags.device)) for view in views)
@@ -216,31 +173,66 @@ def _lightly(flags, pictures: Tensor, bits: Tensor):
     return run
 
 
-def _forget_peak(device: str) -> None:
+class Cropped(torch.utils.data.Dataset):
+    """Two crops of each image with its bits as planes, one sample at a time, as many loops are written."""
+
+    def __init__(self, images: Tensor, bits: Tensor, side: int):
+        from torchvision.transforms import v2
+
+        self.images, self.bits = images, bits
+        self.crop = v2.RandomResizedCrop(side, scale=AREA, ratio=ASPECT, antialias=True)
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        planes = self.bits[index].float()[:, None, None].expand(-1, *self.images.shape[2:])
+        return [torch.cat([self.crop(self.images[index]).float() / 255, planes]) for _ in range(2)]
+
+
+def plain_net(flags) -> tuple[nn.Module, torch.optim.Optimizer]:
+    encoder = build_encoder(flags)
+    net = nn.Sequential(encoder, mlp(encoder.width, [256, 64], encoder.batch_norm)).to(flags.device)
+    return net, torch.optim.Adam(net.parameters(), lr=1e-3, eps=1e-7, weight_decay=2e-4)
+
+
+def batches(dataset: torch.utils.data.Dataset, flags) -> torch.utils.data.DataLoader:
+    return torch.utils.data.DataLoader(
+        dataset,
+        batch_size=flags.batch,
+        shuffle=True,
+        drop_last=True,
+        num_workers=flags.loader_workers,
+        pin_memory=flags.device == "cuda",
+        persistent_workers=flags.loader_workers > 0,
+    )
+
+
+def forget_peak(device: str) -> None:
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    elif PEAK.exists():
-        Path("/proc/self/clear_refs").write_text("5")  # Linux: the process's own high water mark begins anew
+    elif STATUS.exists():
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: the process's high water mark begins anew
 
 
-def _peak(device: str) -> str:
+def peak_memory(device: str) -> str:
     # On a CPU the whole process's: what the sides keep between their turns, and torch itself, is in every figure.
     if device == "cuda":
         return f"{torch.cuda.max_memory_allocated() / 2**20:.0f} MiB"
-    lines = PEAK.read_text().splitlines() if PEAK.exists() else []
+    lines = STATUS.read_text().splitlines() if STATUS.exists() else []
     return "".join(f"{int(line.split()[1]) / 1024:.0f} MiB" for line in lines if line.startswith("VmHWM"))
 
 
-def _print(flags, seconds: dict, peak: dict) -> None:
+def print_table(flags, seconds: dict[str, list[float]], peaks: dict[str, str]) -> None:
     count, rows = flags.batch * flags.steps, []
-    for name, own in seconds.items():
-
-        def ratio(other, own=own):
-            pairs = zip(seconds.get(other, []), own, strict=False)
-            return f"{statistics.median([a / b for a, b in pairs]):.2f}" if other in seconds else ""
-
-        rate = f"{count / statistics.median(own):.0f}"
-        rows.append([name, rate, ratio("ceiling"), ratio("plain"), peak[name]])
+    for name, times in seconds.items():
+        ratios = [
+            f"{statistics.median([a / b for a, b in zip(seconds[side], times, strict=True)]):.2f}"
+            if side in seconds
+            else ""
+            for side in ("ceiling", "plain")
+        ]
+        rows.append([name, f"{count / statistics.median(times):.0f}", *ratios, peaks[name]])
     options = ", ".join(f"{name} {value}" for name, value in vars(flags).items() if name != "without")
     device = torch.cuda.get_device_name() if flags.device == "cuda" else f"{os.cpu_count()} cores"
     print(f"\n{device}, torch {torch.__version__}, python {manifest.environment()['python']}; {options}\n")

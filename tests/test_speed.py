@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_cells import CPU, make_cell
 
-from suppression_bench import speed, stopwatch
+from suppression_bench import speed
 from suppression_bench.cli import main
 from suppression_bench.commands import speed as command
 from suppression_bench.encoder import Encoder
@@ -52,7 +52,7 @@ def test_json_holds_what_is_printed(randbit, capsys, monkeypatch):
         assert found["of_peak"][side] == pytest.approx(
             found["flops_per_step"] / step / found["peak"]["flops_per_second"]
         )
-    assert command.render(found).count("\n") > 10
+    assert speed.markdown(found).count("\n") > 10
     assert ready  # for train.deterministic on a GPU
 
 
@@ -102,13 +102,10 @@ def test_a_recipe_of_ones_own_needs_data(tmp_path, capsys):
 
 def test_the_steps_of_a_turn_and_the_share_of_an_epochs_tables(randbit, monkeypatch):
     """Four steps an epoch: the table of a turn that begins an epoch is taken out, and a quarter of one is added to each."""
-    timer = speed.Bench(make_cell("simclr", randbit, train__batch_size=50), CPU, 6, print)
+    timer = speed.CellTimer(make_cell("simclr", randbit, train__batch_size=50), CPU, 6, print)
     seconds = iter(float(value) for value in range(0, 10_000, 3))  # three seconds between any two looks at the clock
-
-    def turns(*arguments):
-        return stopwatch.Turns(*arguments, clock=lambda: next(seconds))
-
-    monkeypatch.setattr(speed, "Turns", turns)
+    original = speed.Turns
+    monkeypatch.setattr(speed, "Turns", lambda *arguments: original(*arguments, clock=lambda: next(seconds)))
     monkeypatch.setattr(speed, "timed", lambda device, work: work() and 2.0)
     training, ceiling = timer.sides(tables=0.4)
     assert timer.per_epoch == 4 and ceiling == [2.0] * 6
@@ -117,11 +114,11 @@ def test_the_steps_of_a_turn_and_the_share_of_an_epochs_tables(randbit, monkeypa
 
 def test_turns_leave_training_as_it_is(randbit):
     cell = make_cell("simclr", randbit, train__batch_size=50)
-    one, other = (speed.Bench(cell, CPU, 3, print) for _ in range(2))
-    one.sides(tables=0.0)
-    loop.train(other.method, other.samples, other.training, other.augmentation, seed=0)
-    for name, value in one.method.state_dict().items():
-        assert torch.equal(value, other.method.state_dict()[name]), name
+    timed, plain = (speed.CellTimer(cell, CPU, 3, print) for _ in range(2))
+    timed.sides(tables=0.0)
+    loop.train(plain.method, plain.samples, plain.training, plain.augmentation, seed=0)
+    for name, value in timed.method.state_dict().items():
+        assert torch.equal(value, plain.method.state_dict()[name]), name
 
 
 def test_both_sides_and_the_parts_take_a_step_alike(randbit, monkeypatch):
@@ -148,13 +145,13 @@ def test_both_sides_and_the_parts_take_a_step_alike(randbit, monkeypatch):
     assert all(how == [25, True, True, True] for _, *how in steps[:-1]) and steps[-1][1:] == (25, False, True, True)
     assert measured["precision"] == "tf32"
     assert measured["execution"] == {name: settings[name] for name in speed.EXECUTION}
-    assert "2 views, tf32, compile default, micro_batch 25, deterministic True, pictures" in command.render(measured)
+    assert "2 views, tf32, compile default, micro_batch 25, deterministic True, images" in speed.markdown(measured)
 
 
 def test_a_gradient_caches_second_pass_is_counted(randbit):
     """Two passes forward and one backward, where a whole batch takes one of each: 4 / 3, less what the first layer saves."""
     whole, parts = (
-        speed.Bench(make_cell("simclr", randbit, train__batch_size=50, **given), CPU, 1, print).flops()
+        speed.CellTimer(make_cell("simclr", randbit, train__batch_size=50, **given), CPU, 1, print).ceiling.flops()
         for given in ({}, {"train__micro_batch": 25})
     )
     assert 1.3 < parts / whole < 1.5
@@ -162,25 +159,25 @@ def test_a_gradient_caches_second_pass_is_counted(randbit):
 
 def test_the_peak_has_the_cells_number_format(monkeypatch):
     """On a GPU the switch decides; a CPU has no TF32 and says so."""
-    seen, place = [], torch.backends.cuda.matmul
-    monkeypatch.setattr(stopwatch, "timed", lambda device, work: seen.append(place.allow_tf32) or 1.0)
-    before = place.allow_tf32
-    assert [stopwatch.peak(CPU, name)["type"] for name in ("fp32", "tf32", "bf16")] == ["fp32", "fp32", "bf16"]
-    times = stopwatch.PRODUCTS
-    assert seen == [False] * times + [True] * times + [False] * times and place.allow_tf32 == before
+    seen, backend = [], torch.backends.cuda.matmul
+    monkeypatch.setattr(speed, "timed", lambda device, work: seen.append(backend.allow_tf32) or 1.0)
+    before = backend.allow_tf32
+    assert [speed.peak(CPU, name)["type"] for name in ("fp32", "tf32", "bf16")] == ["fp32", "fp32", "bf16"]
+    times = speed.PRODUCTS
+    assert seen == [False] * times + [True] * times + [False] * times and backend.allow_tf32 == before
 
 
 def test_the_operations_of_a_dense_layer(randbit, monkeypatch):
-    """Forward 2 B I O, backward as much for the weights and nothing for the pictures, which need no gradient."""
+    """Forward 2 B I O, backward as much for the weights and nothing for the images, which need no gradient."""
     from small_cells import Recorder
 
-    monkeypatch.setattr(speed.Bench, "_method", lambda self: Recorder(views=1, channels=3))
-    timer = speed.Bench(make_cell("simclr", randbit, data__bits=2, train__batch_size=50), CPU, 1, print)
-    assert timer.flops() == 2 * (2 * 50 * (3 * 28 * 28) * 3)
+    monkeypatch.setattr(speed.CellTimer, "_method", lambda self: Recorder(views=1, channels=3))
+    timer = speed.CellTimer(make_cell("simclr", randbit, data__bits=2, train__batch_size=50), CPU, 1, print)
+    assert timer.ceiling.flops() == 2 * (2 * 50 * (3 * 28 * 28) * 3)
 
 
 def test_a_streamed_split_is_timed_too(randbit, monkeypatch, capsys):
     monkeypatch.setenv(CAP, "1000")
     assert bench("--data", randbit, "--set", "batch_size=50", "probe.l2=[0.01]", "--format", "json", *SHORT) == 0
     printed = capsys.readouterr()
-    assert json.loads(printed.out)["pictures"] == "mapped" and "do not fit" in printed.err
+    assert json.loads(printed.out)["images"] == "mapped" and "do not fit" in printed.err

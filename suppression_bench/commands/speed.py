@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 from generators import executor
-from generators.card import table
 from generators.dataset import UserError
 from suppression_bench.commands._parser import Parser, set_data_root
 from suppression_bench.commands.shared import pairs
@@ -74,10 +73,10 @@ def run(arguments: list[str]) -> int:
     before = torch.get_num_threads()
     torch.set_num_threads(flags.threads or executor.cores())
     try:
-        found = speed.measure(prepared, device, flags.steps, say)
+        measured = speed.measure(prepared, device, flags.steps, say)
     finally:
         torch.set_num_threads(before)
-    print(json.dumps(found, indent=1) if flags.format == "json" else render(found))
+    print(json.dumps(measured, indent=1) if flags.format == "json" else speed.markdown(measured))
     return 0
 
 
@@ -99,41 +98,3 @@ def _cell(flags):
     )
     faults.raise_if_any()
     return cells[0]
-
-
-def render(found: dict) -> str:
-    """What was measured, as Markdown."""
-    place, probe, best = found["environment"], found["probe"], found["peak"]
-    sides = {"training": "training, as `bench run` does it", "ceiling": "the same network on random tensors"}
-    step = {name: found["batch_size"] * found["views"] / rate for name, rate in found["views_per_second"].items()}
-    rows = [
-        [words, f"{found['views_per_second'][name]:.0f}", "{:.0f} - {:.0f}".format(*found["range"][name]),
-         f"{1000 * step[name]:.2f}", f"{100 * found['of_peak'][name]:.1f} %"]
-        for name, words in sides.items()
-    ]  # fmt: skip
-    total = sum(found["parts"].values())
-    parts = [[name, f"{1000 * value:.2f}", f"{100 * value / total:.1f} %"] for name, value in found["parts"].items()]
-    execution = ", ".join([found["precision"], *(f"{name} {value}" for name, value in found["execution"].items())])
-    seconds = ", ".join(f"{name} {value:.2f} s" for name, value in probe["seconds"].items())
-    return "\n".join(
-        [
-            f"{found['method']} with {found['encoder']} on {found['dataset']}: {found['samples']} samples of "
-            f"{found['side']} x {found['side']} x {found['channels']}, recipe {found['recipe']}, batch "
-            f"{found['batch_size']}, {found['views']} views, {execution}, pictures {found['pictures']}",
-            f"{place['device']} ({place['platform']}, {place['cpu_capability']}), {place['threads']} threads, "
-            f"torch {place['torch']}, numpy {place['numpy']}, python {place['python']}",
-            "",
-            table(["what", "views/s", "lowest - highest", "ms per step", "of the peak"], rows),
-            "",
-            f"Training runs at {100 * found['of_ceiling']:.0f} % of its ceiling. Medians of {found['turns']} turns, "
-            f"{found['steps']} steps of each side after {found['warm_up']} of warm-up.",
-            f"Peak: {best['flops_per_second'] / 1e9:.0f} GFLOP/s, the fastest {best['type']} product of two "
-            f"{best['size']} x {best['size']} matrices; the network takes {found['flops_per_step'] / 1e9:.2f} GFLOP a step.",
-            "",
-            table(["part of a step", "ms", "share"], parts),
-            "",
-            f"Each part timed alone, the device waited for in between: together {1000 * total:.2f} ms.",
-            f"Load average {found['load_average']:.1f} for {place['threads']} threads: what is above them slows both sides.",
-            f"Probe of {probe['probes']} features on {probe['samples']} samples: {seconds}.",
-        ]
-    )

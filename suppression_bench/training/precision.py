@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import torch
 from torch import nn
@@ -51,7 +52,7 @@ def number_format(precision: str) -> Iterator[None]:
     Torch's own default is mixed: full in matrix products, TF32 in convolutions.
     """
     # The newer switches, fp32_precision, make whoever reads these older ones fail: torch's compiler does.
-    backends = torch.backends.cuda.matmul, torch.backends.cudnn
+    backends: tuple[Any, ...] = torch.backends.cuda.matmul, torch.backends.cudnn
     before = [backend.allow_tf32 for backend in backends]
     try:
         for backend in backends:
@@ -68,17 +69,18 @@ def deterministic_kernels() -> Iterator[None]:
 
     On a CPU with a fixed number of threads that is so anyway.
     """
+    memory: Any = torch.utils.deterministic
     before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
-    filled = torch.utils.deterministic.fill_uninitialized_memory
+    filled = memory.fill_uninitialized_memory
     try:
         torch.use_deterministic_algorithms(True)
         torch.backends.cudnn.benchmark = False
-        torch.utils.deterministic.fill_uninitialized_memory = False  # a search for bugs that costs time
+        memory.fill_uninitialized_memory = False  # a search for bugs that costs time
         yield
     finally:
         torch.use_deterministic_algorithms(before[0])
         torch.backends.cudnn.benchmark = before[1]
-        torch.utils.deterministic.fill_uninitialized_memory = filled
+        memory.fill_uninitialized_memory = filled
 
 
 @contextmanager

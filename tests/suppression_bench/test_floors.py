@@ -23,7 +23,7 @@ FLOORS = {
         "training/gradient_cache", "evaluation/trace", "evaluation/comparison"],
     3: ["results/significance",
         "method", "encoder", "encoders/*", "evaluation/suppression", "training/data", "training/pixel_cache",
-        "training/precision", "training/optim", "training/augment", "stopwatch", "results/observed", "results/baseline",
+        "training/precision", "training/optim", "training/augment", "results/observed", "results/baseline",
         "results/exact"],
     2: ["loss", "losses/*", "results/record", "results/identity", "results/found", "results/predictions", "provenance",
         "training/options"],
