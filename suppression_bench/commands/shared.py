@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -61,7 +60,7 @@ class Sources(DataRoot):
     def named(self) -> dict[str, str]:
         """The sources that flags name: option -> source."""
         sources = {"digit_source": self.digit_source, "image_source": self.image_source}
-        return {option: source for option, source in sources.items() if source is not None}
+        return {option: source for option, source in sources.items() if source}
 
 
 @Parameter(name="*")
@@ -99,11 +98,11 @@ def refuse(command: str, reason: str, **options) -> None:
         UserError: one of them has a value.
     """
     for name, value in options.items():
-        if value is not None:
+        if value:
             raise UserError(f"bench {command}: --{name.replace('_', '-')} {reason}")
 
 
-def pairs(texts: Iterable[str], flag: str, split: bool = False) -> dict:
+def pairs(texts: list[str], flag: str, split: bool = False) -> dict:
     """["key=value", ...] -> {key: value}, values read as YAML; with `split`, comma-separated lists of them.
 
     >>> pairs(["bits=0,5", "method=simclr"], "--only", split=True)

@@ -6,17 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
 
 import torch
 from torch import Tensor, distributed
-from torch.multiprocessing.spawn import spawn
 
 from generators import catalog
 from generators.options import parameters
 from suppression_bench.conformance import naive
-from suppression_bench.conformance.toy import ROWS, Broken, Check, Trial, call, defaults, expect, outcome, trial
-from suppression_bench.loss import Loss
+from suppression_bench.conformance.toy import ROWS, Check, Trial, call, defaults, expect, outcome, trial
 from suppression_bench.training.distributed import gather
 
 DECLARED = ("normalises", "negatives", "needs_labels", "symmetric")
@@ -33,7 +30,7 @@ def check_losses(references: list[str]) -> dict[str, list[Check]]:
         UserError: unknown name, or a file without the loss.
     """
     # All are loaded before a process starts: a wrong name or a broken file is the caller's to hear of.
-    functions = [cast(Loss, catalog.load_function("suppression_bench.losses", reference)) for reference in references]
+    functions = [catalog.load_function("suppression_bench.losses", reference) for reference in references]
     gathered = run_gathered([(reference, gather) for reference in references])
     checks = {}
     for reference, function, last in zip(references, functions, gathered, strict=True):
@@ -42,7 +39,7 @@ def check_losses(references: list[str]) -> dict[str, list[Check]]:
     return checks
 
 
-def check_loss(function: Loss, name: str) -> list[Check]:
+def check_loss(function: Callable, name: str) -> list[Check]:
     """Every check of a loss in this process, in about a second; an error in the loss is a failed check.
 
     Arguments:
@@ -70,12 +67,12 @@ def same(results: tuple, expected: tuple, tolerance: float, words: str) -> None:
         expect(difference <= bound, f"{words}: the {name} is off by {difference:.3g} (allowed {bound:.1g})")
 
 
-def _trials(function: Loss, seed: int = 1) -> list[Trial]:
+def _trials(function: Callable, seed: int = 1) -> list[Trial]:
     """Without extra negatives, and with them where the loss takes them."""
     return [trial(seed)] + ([trial(seed, negatives=True)] if function.negatives else [])
 
 
-def _declares(function: Loss) -> None:
+def _declares(function: Callable) -> None:
     """It declares what it takes."""
     missing = [name for name in DECLARED if not isinstance(getattr(function, name, None), bool)]
     expect(
@@ -90,14 +87,14 @@ def _declares(function: Loss) -> None:
     expect(not required, f"options without a default: {', '.join(required)}")
 
 
-def _scalar(function: Loss) -> None:
+def _scalar(function: Callable) -> None:
     """It is a scalar with a gradient for both views."""
     _, *gradients = call(function, trial())
     for name, gradient in zip(("z1", "z2"), gradients, strict=True):
         expect(bool(gradient.abs().max() > 1e-6), f"the gradient of {name} is zero")
 
 
-def _temperature(function: Loss) -> None:
+def _temperature(function: Callable) -> None:
     """Every temperature changes the gradient."""
     for name, value in defaults(function).items():
         if "temperature" in name and value is not None:
@@ -108,7 +105,7 @@ def _temperature(function: Loss) -> None:
             )
 
 
-def _order(function: Loss) -> None:
+def _order(function: Callable) -> None:
     """The samples' order changes nothing."""
     order, extra = torch.tensor([3, 0, 4, 1, 2]), torch.tensor([2, 0, 3, 1])
     for inputs in _trials(function):
@@ -118,7 +115,7 @@ def _order(function: Loss) -> None:
         same(call(function, moved), (value, first[order], second[order]), EXACT, "samples in another order")
 
 
-def _swapped(function: Loss) -> None:
+def _swapped(function: Callable) -> None:
     """Swapped views change nothing, where it is declared symmetric."""
     for inputs in _trials(function) if function.symmetric else []:
         value, first, second = call(function, inputs)
@@ -126,7 +123,7 @@ def _swapped(function: Loss) -> None:
         same(swapped, (value, second, first), EXACT, "views swapped")
 
 
-def _length(function: Loss) -> None:
+def _length(function: Callable) -> None:
     """The projections' length changes the gradient's direction exactly where it does not normalise."""
     for inputs in _trials(function):
         value, *gradients = call(function, inputs)
@@ -147,21 +144,21 @@ def _length(function: Loss) -> None:
         )
 
 
-def _repeats(function: Loss) -> None:
+def _repeats(function: Callable) -> None:
     """Equal inputs and an equal generator give equal values."""
     first = call(function, trial())
     torch.rand(7)  # torch's own stream moves on
     same(call(function, trial()), first, 0.0, "called twice")
 
 
-def _negatives(function: Loss) -> None:
+def _negatives(function: Callable) -> None:
     """Extra negatives change the gradient, where it takes them."""
     if function.negatives:
         with_them, without = (call(function, trial(1, negatives=extra))[1] for extra in (True, False))
         expect(bool((with_them - without).abs().max() > 1e-6), "extra negatives change nothing")
 
 
-def _finite(function: Loss) -> None:
+def _finite(function: Callable) -> None:
     """Finite in half precision under autocast and at a temperature of .01, computed in float32 at least."""
     options = {"temperature": 0.01} if "temperature" in parameters(function) else {}
     for inputs in (trial(2, count=32, width=8), trial(2, count=32, width=8, negatives=True)):
@@ -177,7 +174,7 @@ def _finite(function: Loss) -> None:
                 expect(bool(error < 1e-3), f"from {dtype} the value is {value:.6g}, in double precision {exact:.6g}")
 
 
-def _collapsed(function: Loss) -> None:
+def _collapsed(function: Callable) -> None:
     """Finite where the views are equal, all samples are equal, or all projections are zero."""
     inputs = trial(3)
     ones, zeros = torch.ones_like(inputs.z1), torch.zeros_like(inputs.z1)
@@ -191,7 +188,7 @@ def _collapsed(function: Loss) -> None:
         expect(finite, f"{words}: the value is {value:.6g}, or the gradient is not finite")
 
 
-def _naive(function: Loss, name: str) -> None:
+def _naive(function: Callable, name: str) -> None:
     """Value and gradient are those of a naive loop in double precision."""
     for inputs in _trials(function):
         queued = [{"pairs": "given"}] if "pairs" in defaults(function) and inputs.negatives is not None else []
@@ -202,7 +199,7 @@ def _naive(function: Loss, name: str) -> None:
             same(call(function, inputs, **settings), expected, EXACT, f"options {options}")
 
 
-def _equal_features(function: Loss, name: str) -> None:
+def _equal_features(function: Callable, name: str) -> None:
     """On equal features it has its known value (the log of the number of candidates)."""
     ones = torch.ones(ROWS, 2, dtype=torch.float64)
     inputs = Trial(ones, ones, torch.tensor([0, 0, 1, 1, 1]))
@@ -211,7 +208,7 @@ def _equal_features(function: Loss, name: str) -> None:
         expect(abs(value - expected(ROWS)) < EXACT, f"options {options}: {value:.6g} instead of {expected(ROWS):.6g}")
 
 
-def _limits(function: Loss, name: str) -> None:
+def _limits(function: Callable, name: str) -> None:
     """Its documented limits hold."""
     inputs = trial(4)
     for words, options, twin, twin_options in naive.LIMITS.get(name, []):
@@ -221,7 +218,7 @@ def _limits(function: Loss, name: str) -> None:
         LIMITS[name](function)
 
 
-def _weighted_nt_xent(function: Loss) -> None:
+def _weighted_nt_xent(function: Callable) -> None:
     # Orthogonal samples, equal views: all anchors have one weight, and the gradient is not zero.
     z = torch.eye(3, dtype=torch.float64)
     inputs = Trial(z, z.clone(), torch.arange(3))
@@ -234,18 +231,18 @@ def _weighted_nt_xent(function: Loss) -> None:
         )
 
 
-def _gradient_of_dcl(function: Loss) -> None:
+def _gradient_of_dcl(function: Callable) -> None:
     inputs = trial(4)
     _, *gradients = naive.value_and_gradients("dcl", inputs, {"temperature": 0.1}, {})
     expected = (torch.ones((), dtype=torch.float64), *gradients)
     same(call(function, inputs), expected, EXACT, "value 1 and the gradient of dcl")
 
 
-def _no_distance(function: Loss) -> None:
+def _no_distance(function: Callable) -> None:
     # Views that are the prior's own samples, in another order: the distance is zero whatever the directions.
     inputs = trial(4)
     for prior in ("hypersphere", "hypercube", "normal"):
-        settings: dict[str, Any] = dict(generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        settings = dict(generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         shape = (2 * len(inputs.z1), inputs.z1.shape[1])
         samples = 2 * torch.rand(shape, **settings) - 1 if prior == "hypercube" else torch.randn(shape, **settings)
         z1, z2 = samples.flip(0).chunk(2)
@@ -255,7 +252,7 @@ def _no_distance(function: Loss) -> None:
         expect(abs(difference) < EXACT, f"{prior}: equal sorted samples are {difference:.3g} apart")
 
 
-def _no_class_shared(function: Loss) -> None:
+def _no_class_shared(function: Callable) -> None:
     inputs = trial(4)
     inputs = replace(inputs, labels=torch.arange(len(inputs.z1)))
     expected = naive.value_and_gradients("nt-xent", inputs, {"temperature": 0.1}, {})
@@ -263,7 +260,7 @@ def _no_class_shared(function: Loss) -> None:
 
 
 # Limits that are no setting of another loss.
-LIMITS: dict[str, Callable[[Loss], None]] = {
+LIMITS: dict[str, Callable[[Callable], None]] = {
     "macl": _weighted_nt_xent,
     "flat-nce": _gradient_of_dcl,
     "swd": _no_distance,
@@ -276,8 +273,7 @@ LIMITS: dict[str, Callable[[Loss], None]] = {
 
 PROCESSES, ROWS_OF_ONE = 2, 3
 CLOSE = 1e-6
-Job = tuple[str, Callable[[Tensor], Tensor]]  # a loss by name or path, and the gather for it
-Result = tuple[Tensor, Tensor] | str  # value and gradient, or what went wrong
+Job = tuple[str, Callable[[Tensor], Tensor]]
 
 
 def run_gathered(jobs: list[Job]) -> list[Check]:
@@ -288,25 +284,20 @@ def run_gathered(jobs: list[Job]) -> list[Check]:
             function of a module, since the processes import it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        spawn(_process, (folder, jobs), nprocs=PROCESSES)
+        torch.multiprocessing.spawn(_process, (folder, jobs), nprocs=PROCESSES)
         ranks = [torch.load(Path(folder, f"{rank}.pt")) for rank in range(PROCESSES)]
     return [outcome(_gathered, reference, results) for (reference, _), *results in zip(jobs, *ranks, strict=True)]
 
 
-def _gathered(reference: str, results: list[Result]) -> None:
+def _gathered(reference: str, results: list) -> None:
     """Two gathered processes equal one with the joined batch."""
-    values, gradients = [], []
-    for rank, result in enumerate(results):
-        if isinstance(result, str):
-            raise Broken(f"process {rank}: {result}")
-        values.append(result[0])
-        gradients.append(result[1])
     expected = _value_and_gradient(reference, _joined(), lambda rows: rows)
-    if isinstance(expected, str):
-        raise Broken(expected)
+    for rank, result in enumerate(results):
+        expect(not isinstance(result, str), f"process {rank}: {result}")
+    expect(not isinstance(expected, str), str(expected))
     value, gradient = expected
-    mean = sum(gradients) / PROCESSES
-    far = max((part - value).abs().item() for part in values)
+    mean = sum(part for _, part in results) / PROCESSES
+    far = max((part - value).abs().item() for part, _ in results)
     off = ((mean - gradient).abs().max() / gradient.abs().max()).item()
     expect(
         far <= CLOSE * max(1, value.abs().item()) and off <= CLOSE,
@@ -330,14 +321,13 @@ def _process(rank: int, folder: str, jobs: list[Job]) -> None:
     distributed.destroy_process_group()
 
 
-def _value_and_gradient(reference: str, inputs: Trial, gather: Callable) -> Result:
+def _value_and_gradient(reference: str, inputs: Trial, gather: Callable) -> tuple[Tensor, Tensor] | str:
     """The loss of a linear encoder on the gathered rows, its weights' gradient; or what went wrong."""
     function = catalog.load_function("suppression_bench.losses", reference)
     width = inputs.z1.shape[1]
     generator = torch.Generator().manual_seed(0)
     weights = torch.randn(width, width, generator=generator, dtype=torch.float64).requires_grad_()
-    z1, z2 = (gather(z @ weights) for z in (inputs.z1, inputs.z2))
-    gathered = Trial(z1, z2, gather(inputs.labels), inputs.negatives)
+    gathered = Trial(*(gather(z @ weights) for z in (inputs.z1, inputs.z2)), gather(inputs.labels), inputs.negatives)
     try:
         value = function(gathered.z1, gathered.z2, **gathered.passed_in(function))
         return value.detach(), torch.autograd.grad(value, weights)[0]

@@ -37,19 +37,19 @@ class RandBitConv(Encoder):
             nn.ReLU(),
         )
 
-    def forward(self, images: Tensor) -> Tensor:
-        return self.dense(self.convolutions(images))
+    def forward(self, pictures: Tensor) -> Tensor:
+        return self.dense(self.convolutions(pictures))
 
-    def stages(self, images: Tensor) -> list[Tensor]:
+    def stages(self, pictures: Tensor) -> list[Tensor]:
         """What the three convolutions give behind their ReLU: 32, 64 and 64 channels (13, 6 and 2 a side at 28 pixels).
 
         >>> import torch
-        >>> [tuple(maps.shape[1:]) for maps in RandBitConv(28, 1).stages(torch.zeros(2, 1, 28, 28))]
+        >>> [tuple(found.shape[1:]) for found in RandBitConv(28, 1).stages(torch.zeros(2, 1, 28, 28))]
         [(32, 13, 13), (64, 6, 6), (64, 2, 2)]
         """
-        maps = []
+        found = []
         for layer in self.convolutions:
-            images = layer(images)
+            pictures = layer(pictures)
             if isinstance(layer, nn.ReLU):
-                maps.append(images)
-        return maps
+                found.append(pictures)
+        return found

@@ -7,7 +7,7 @@ from small_cells import CPU
 
 from generators import sources
 from generators.catalog import dataset
-from generators.image_source import ImageSource
+from generators.sources import ImageSource
 from suppression_bench import cell as cells
 from suppression_bench import runner, suite, tiers
 from suppression_bench.training.options import Augmentation, Training
@@ -48,7 +48,7 @@ class Pictures(ImageSource):
         self.name, self.side, self.classes = kind, SIDES.get(kind), [str(number) for number in range(classes)]
         self.labels = {"train": np.arange(train) % classes, "test": np.arange(test) % classes}
 
-    def picture(self, part, index, side):
+    def image(self, part, index, side):
         raise AssertionError("no picture is drawn here")
 
 
