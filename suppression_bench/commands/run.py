@@ -1,185 +1,194 @@
-"""Train and probe: bench run SUITE, or one cell with bench run --data DIR --method NAME."""
+"""Commands that train: run and speed."""
 
-import itertools
+import json
 import os
-import shlex
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from generators import executor
+from cyclopts import Parameter
+
+from generators import executor, manifest
 from generators.dataset import UserError
-from suppression_bench import budget
-from suppression_bench.commands._parser import Parser, set_data_root
-from suppression_bench.commands.shared import Bar, pairs
+from suppression_bench.budget import Budget, seconds, words
+from suppression_bench.commands.shared import AT_LEAST_ONE, Bar, DataRoot, Machine, Sources, pairs, refuse
 
 TRACED = 12  # steps of --trace
 
 
-def _parser() -> Parser:
-    parser = Parser("run", "Run a suite (its data is generated where missing), or one method on a generated folder.")
-    parser.add_argument("suite", type=str, nargs="?", default=None, help="name or .yaml file of a suite")
-    parser.add_argument(
-        "--data", type=str, default=None, help="a folder that `bench generate` wrote, in place of a suite"
-    )
-    parser.add_argument("--method", type=str, default=None, help="with --data: a method's name or .py file")
-    parser.add_argument("--recipe", type=str, default=None, help="with --data: a recipe (default: the dataset's own)")
-    parser.add_argument("--tier", type=str, default=None, help="of a suite that has several: quick, small or paper")
-    parser.add_argument("--set", type=str, nargs="+", action="append", default=None, metavar="KEY=VALUE",
-                        help="settings, dotted (train.epochs=5) or short (epochs=5)")  # fmt: skip
-    parser.add_argument("--only", type=str, nargs="+", action="append", default=None, metavar="KEY=VALUES",
-                        help="keep the cells that have one of the values: temperature=0.1 bits=0,5 method=simclr")  # fmt: skip
-    parser.add_argument(
-        "--seeds", type=int, default=None, help="number of seeds, for cells that name none of their own"
-    )
-    parser.add_argument(
-        "--trace", action="store_true", help=f"probe at {TRACED} log-spaced training steps too (probe.trace={TRACED})"
-    )
-    parser.add_argument("--out", type=str, default=None, help="the run's folder (default: runs/SUITE)")
-    parser.add_argument(
-        "--digit-source", type=str, default=None, help="optdigits, mnist or mnist:DIR, in place of the suite's"
-    )
-    parser.add_argument(
-        "--image-source", type=str, default=None, help="leaves, cifar10:DIR or folder:DIR, in place of the suite's"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done: cells, data, time")
-    parser.add_argument(
-        "--budget", type=str, default=None, metavar="TIME",
-        help="start only cells that will be done in this time, as in 90s, 30m, 2h; the same command goes on",
-    )  # fmt: skip
-    parser.add_argument(
-        "--data-root", type=str, default=None, help="where data is kept (default: $SUPPRESSION_BENCH_CACHE)"
-    )
-    parser.add_argument("--device", type=str, default="auto", choices=["auto", "cpu", "cuda"], help="where to train")
-    parser.add_argument(
-        "--workers", type=int, default=None, help="cells at once (default: one per core, or 1 on a GPU)"
-    )
-    parser.add_argument("--threads", type=int, default=None, help="torch threads per worker (default: cores / workers)")
-    return parser
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Selection:
+    """Which cells a run holds.
+
+    Arguments:
+        data: a folder that `bench generate` wrote, in place of a suite.
+        method: with --data: a method's name or .py file.
+        recipe: with --data: a recipe (default: the dataset's own).
+        tier: of a suite that has several: quick, small or paper.
+        settings: settings, dotted (train.epochs=5) or short (epochs=5).
+        only: keep the cells that have one of the values: temperature=0.1 bits=0,5 method=simclr.
+        seeds: number of seeds, for cells that name none of their own.
+        trace: probe at 12 log-spaced training steps too (probe.trace=12).
+    """
+
+    data: Path | None = None
+    method: str | None = None
+    recipe: str | None = None
+    tier: str | None = None
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", metavar="KEY=VALUE")] = ()
+    only: Annotated[tuple[str, ...], Parameter(metavar="KEY=VALUES")] = ()
+    seeds: Annotated[int | None, AT_LEAST_ONE] = None
+    trace: bool = False
 
 
-def run(arguments: list[str]) -> int:
-    """Run cells, write records, tables and figures; 1 if a cell failed or diverged."""
-    flags = _parser().read(arguments)
-    if flags.suite is not None and flags.data is not None:
+def run(
+    suite: str | None = None,
+    /,
+    *,
+    selection: Selection = Selection(),
+    out: Path | None = None,
+    dry_run: bool = False,
+    budget: Annotated[str | None, Parameter(metavar="TIME")] = None,
+    sources: Sources = Sources(),
+    machine: Machine = Machine(),
+) -> int:
+    """Run a suite (its data is generated where missing), or one method on a generated folder.
+
+    Writes records, tables and figures. Exit code 1 if a cell failed or diverged.
+
+    Arguments:
+        suite: name or .yaml file of a suite.
+        out: the run's folder (default: runs/SUITE).
+        dry_run: only say what would be done: cells, data, time.
+        budget: start only cells that will be done in this time, as in 90s, 30m, 2h; the same command goes on.
+    """
+    began, most = time.monotonic(), None if budget is None else seconds(budget)
+    sources.use()
+    # Read when torch is loaded, here or in a worker: threads that spin while they wait cost a busy machine dearly.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from suppression_bench import cell, estimate, outlook
+    from suppression_bench.suite import folder_name
+
+    device = cell.device_of(machine.device)
+    cells = cells_of(suite, selection, sources)
+    workers, threads = machine.share(device.type, len(cells))
+    out = out or Path("runs", folder_name(suite, selection.tier) if suite else Path(selection.method or "").stem)
+    _require_folder(out)
+    estimator = estimate.Estimator(out, device, threads)
+    print(f"{len(cells)} cells on {device} ({workers} at once) into {out}", flush=True)
+    if mixed := outlook.others(out, cells):
+        print(mixed)
+    if dry_run:
+        with Bar("cells", len(cells)) as bar:
+            text = outlook.describe(cells, estimator, workers, most, bar.to)
+        print(text)
+        return 0
+    limit = None if most is None else Budget(most, lambda cell: estimator.of(cell).seconds, began)
+    records = _run(cells, out, device, workers, threads, limit)
+    _render(out)
+    if limit and limit.left_out:
+        print(_not_run(limit, cells, records, str(budget)))
+    ended = [(cell.label, record["run"]) for cell, record in zip(cells, records, strict=True) if record]
+    bad = [(label, ending) for label, ending in ended if ending["status"] != "ok"]
+    for label, ending in bad:
+        print(f"bench: {label}: {ending['status']} ({ending['error']})", file=sys.stderr)
+    return 1 if bad else 0
+
+
+def cells_of(suite: str | None, selection: Selection, sources: Sources) -> list:
+    """The cells that a suite, or a data folder and a method, and the flags over them describe.
+
+    Raises:
+        UserError: flags that do not go together, and every fault of a setting at once.
+    """
+    settings = pairs(selection.settings, "--set")
+    if selection.trace:
+        settings = {"probe.trace": TRACED, **settings}  # a number that --set names wins
+    if suite is None:
+        return _cells_of_folder(selection, settings, sources)
+    from suppression_bench.suite import Request, cells_of_suite
+
+    if selection.data is not None:
         raise UserError(
-            f"bench run: {flags.suite!r} is read as a suite, and --data names a folder: give one of them "
+            f"bench run: {suite!r} is read as a suite, and --data names a folder: give one of them "
             "(several settings go behind one --set: --set epochs=1 precision=bf16)"
         )
-    if flags.suite is None and flags.data is None:
+    refuse(
+        "run",
+        "goes with --data DIR; a suite names its own (use --only method=NAME)",
+        method=selection.method,
+        recipe=selection.recipe,
+    )
+    settings |= {f"data.{option}": source for option, source in sources.named().items()}
+    only = pairs(selection.only, "--only", split=True)
+    return cells_of_suite(suite, Request(settings, only, selection.seeds, selection.tier))
+
+
+def _cells_of_folder(selection: Selection, settings: dict, sources: Sources) -> list:
+    from suppression_bench import spec
+
+    if selection.data is None:
         raise UserError(
             "bench run: give a suite (bench run quick) or a data folder (bench run --data DIR --method NAME)"
         )
-    for name in ("seeds", "workers", "threads"):
-        if getattr(flags, name) is not None and getattr(flags, name) < 1:
-            raise UserError(f"bench run: --{name} must be at least 1, got {getattr(flags, name)}")
-    began, most = time.monotonic(), None if flags.budget is None else budget.seconds(flags.budget)
-    set_data_root(flags.data_root)
-    # Read when torch is loaded, here or in a worker: threads that spin while they wait cost a busy machine dearly.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from suppression_bench import cell, estimate, outlook, suite
-
-    device = cell.device_of(flags.device)
-    found = _cells(flags)
-    workers = min(flags.workers or (1 if device.type == "cuda" else executor.cores()), len(found))
-    threads = flags.threads or max(1, executor.cores() // workers)
-    name = suite.folder_name(flags.suite, flags.tier) if flags.suite else Path(flags.method).stem
-    out = Path(flags.out or f"runs/{name}")
-    _require_folder(out)
-    estimator = estimate.Estimator(out, device, threads)
-    print(f"{len(found)} cells on {device} ({workers} at once) into {out}", flush=True)
-    if mixed := outlook.others(out, found):
-        print(mixed)
-    if flags.dry_run:
-        bar = Bar("cells", len(found))
-        try:
-            said = outlook.describe(found, estimator, workers, most, bar.to)
-        finally:
-            bar.bar.close()
-        print(said)
-        return 0
-    limit = None
-    if most is not None:
-        limit = budget.Budget(most, lambda one: estimator.of(one).seconds, began)
-    records = _run(found, out, device, workers, threads, limit)
-    _render(out)
-    if limit and limit.left_out:
-        print(_left_out(limit, found, records, flags.budget, shlex.join(["bench", "run", *arguments])))
-    ended = [(c.label, r["run"]) for c, r in zip(found, records, strict=True) if r]
-    bad = [(label, part) for label, part in ended if part["status"] != "ok"]
-    for label, part in bad:
-        print(f"bench: {label}: {part['status']} ({part['error']})", file=sys.stderr)
-    return 1 if bad else 0
+    if not selection.method:
+        raise UserError("bench run --data DIR needs --method NAME (see bench list methods)")
+    refuse(
+        "run",
+        "goes with a suite, not with --data DIR",
+        only=selection.only or None,
+        tier=selection.tier,
+        **sources.named(),
+    )
+    recipe = selection.recipe or manifest.read(selection.data)["recipe"]
+    origin = spec.Origin("bench run", varied=tuple(settings), folder=str(selection.data.absolute()))
+    seeds = list(range(selection.seeds or 1))
+    cells, faults = spec.make_cells(selection.method, recipe, [("--set", settings)], seeds, origin)
+    if faults:
+        raise UserError("\n".join(faults))
+    return cells
 
 
 def _require_folder(out: Path) -> None:
     # Asked before a dry run says that all is well, and before an hour of generating.
-    nearest = next(place for place in (out.absolute(), *out.absolute().parents) if place.exists())
+    nearest = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
     if not nearest.is_dir():
         raise UserError(f"bench run: --out {out}: {nearest} is a file, not a folder; choose another place")
 
 
-def _left_out(limit: budget.Budget, found: list, records: list, most: str, command: str) -> str:
-    lines = [
-        f"not run: {left.label}" + (f" (about {budget.words(wanted)})" if wanted else "")
-        for left, wanted in limit.left_out
-    ]
-    lines.append(f"{len(limit.left_out)} of {len(found)} cells did not fit into {most}; to go on: {command}")
-    if not any(records):  # the same command would not get further
-        gone = budget.words(limit.clock() - limit.began)
-        lines[-1] = f"none of {len(found)} cells fits into {most}, of which preparation took {gone}: raise --budget"
-    return "\n".join(lines)
-
-
-def _run(found, out, device, workers, threads, limit) -> list[dict | None]:
+def _run(cells, out, device, workers, threads, limit) -> list[dict | None]:
     from suppression_bench import runner
 
     progress = {}
-    bar = Bar("cells", len(found))
+    admit = {"admit": limit.admits} if limit else {}
+    with Bar("cells", len(cells)) as bar:
 
-    def watch(position: int, done: int, steps: int) -> None:
-        progress[position] = done / steps
-        bar.to(round(sum(progress.values()), 2))
+        def watch(position: int, done: int, steps: int) -> None:
+            progress[position] = done / steps
+            bar.to(round(sum(progress.values()), 2))
 
-    try:
-        runner.prepare(found, executor.cores(), bar.say)
+        runner.prepare(cells, executor.cores(), bar.say)
         return runner.run_cells(
-            found, out, device=device, workers=workers, threads=threads, watch=watch, say=bar.say,
-            **({"admit": limit.admits} if limit else {}),
-        )  # fmt: skip
-    finally:
-        bar.bar.close()
+            cells, out, device=device, workers=workers, threads=threads, watch=watch, say=bar.say, **admit
+        )
 
 
-def _cells(flags) -> list:
-    from generators import manifest
-    from suppression_bench import spec, suite
-
-    given = pairs(list(itertools.chain(*flags.set or [])), "--set")
-    if flags.trace:
-        given = {"probe.trace": TRACED, **given}  # a number that --set names wins
-    only = pairs(list(itertools.chain(*flags.only or [])), "--only", split=True)
-    if flags.suite:
-        refused = [name for name in ("method", "recipe") if getattr(flags, name)]
-        if refused:
-            raise UserError(
-                f"bench run: --{refused[0]} goes with --data DIR; a suite names its own (use --only method=NAME)"
-            )
-        for option in ("digit_source", "image_source"):
-            if getattr(flags, option):
-                given[f"data.{option}"] = getattr(flags, option)
-        return suite.cells_of_suite(flags.suite, suite.Request(given, only, flags.seeds, flags.tier))
-    if not flags.method:
-        raise UserError("bench run --data DIR needs --method NAME (see bench list methods)")
-    for name in ("only", "digit_source", "image_source", "tier"):
-        if getattr(flags, name):
-            raise UserError(f"bench run: --{name.replace('_', '-')} goes with a suite, not with --data DIR")
-    recipe = flags.recipe or manifest.read(Path(flags.data))["recipe"]
-    origin = spec.Origin("bench run", varied=tuple(given), folder=str(Path(flags.data).absolute()))
-    made, faults = spec.make_cells(flags.method, recipe, [("--set", given)], list(range(flags.seeds or 1)), origin)
-    if faults:
-        raise UserError("\n".join(faults))
-    return made
+def _not_run(limit: Budget, cells: list, records: list, budget: str) -> str:
+    lines = [
+        f"not run: {cell.label}" + (f" (about {words(estimated)})" if estimated else "")
+        for cell, estimated in limit.left_out
+    ]
+    if any(records):
+        lines.append(f"{len(limit.left_out)} of {len(cells)} cells did not fit into {budget}; the same command goes on")
+    else:  # the same command would not get further
+        preparation = words(limit.clock() - limit.began)
+        lines.append(
+            f"none of {len(cells)} cells fits into {budget}, of which preparation took {preparation}: raise --budget"
+        )
+    return "\n".join(lines)
 
 
 def _render(out: Path) -> None:
@@ -198,3 +207,103 @@ def _render(out: Path) -> None:
             drawing.draw(out / f"{drawing.name}.{ending}")
             written.append(f"{drawing.name}.{ending}")
     print(f"written: {out}/{', '.join(written)}")
+
+
+# Embedded data for each recipe of the package; others are timed on a folder that --data names.
+EMBEDDED = {
+    "randbit-small": {"dataset": "randbit"},
+    "randbit": {"dataset": "randbit"},
+    "natural-small": {"dataset": "digit-on-imagenet", "image_size": 64},
+    "natural": {"dataset": "digit-on-imagenet", "image_size": 64},
+    "cifar": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "temperature": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "macl": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "images-small": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "generalized": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "generalized-imagenet": {"dataset": "digit-on-imagenet"},
+    "multidigits": {"dataset": "multidigits", "train": 2048, "probe_train": 1000, "probe_test": 200},
+    "multidigits-small": {
+        "dataset": "multidigits",
+        "canvas": 56,
+        "train": 2048,
+        "probe_train": 1000,
+        "probe_test": 200,
+    },
+}
+
+
+def speed(
+    *,
+    data: Path | None = None,
+    recipe: str | None = None,
+    method: str = "simclr",
+    settings: Annotated[list[str] | None, Parameter(name="--set", metavar="KEY=VALUE")] = None,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    steps: Annotated[int, AT_LEAST_ONE] = 30,
+    threads: Annotated[int | None, AT_LEAST_ONE] = None,
+    form: Annotated[Literal["markdown", "json"], Parameter(name="--format")] = "markdown",
+    root: DataRoot = DataRoot(),
+) -> int:
+    """Time training, its parts, and the same network on random tensors, on this machine.
+
+    Arguments:
+        data: a folder that `bench generate` wrote (default: embedded).
+        recipe: a recipe's name or file (default: the data's own, or randbit-small).
+        method: a method's name or .py file.
+        settings: settings, as of `bench run`: bits=8 batch_size=512 precision=bf16.
+        device: where to train.
+        steps: timed steps of each side.
+        threads: torch threads (default: all cores).
+        form: how to print it.
+    """
+    root.use()
+    import torch
+
+    from suppression_bench import cell, runner
+    from suppression_bench.speed import markdown, measure
+    from suppression_bench.training import precision
+
+    precision.prepare_process()
+    torch_device = cell.device_of(device)
+    timed = timed_cell(data, recipe, method, settings or [])
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    runner.prepare([timed], executor.cores(), say)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or executor.cores())
+    try:
+        measured = measure(timed, torch_device, steps, say)
+    finally:
+        torch.set_num_threads(before)
+    print(json.dumps(measured, indent=1) if form == "json" else markdown(measured))
+    return 0
+
+
+def timed_cell(data: Path | None, recipe: str | None, method: str, settings: list[str]):
+    """The cell that `bench speed` times, on a folder or on embedded data.
+
+    Raises:
+        UserError: a recipe without embedded data, and every fault of a setting at once.
+    """
+    from suppression_bench import spec
+
+    values = pairs(settings, "--set")
+    layers, folder = [], ""
+    if data:
+        recipe, folder = recipe or manifest.read(data)["recipe"], str(data.absolute())
+    else:
+        recipe = recipe or "randbit-small"
+        spec.read_yaml(spec.RECIPES, recipe)
+        name = Path(recipe).stem
+        if name not in EMBEDDED:
+            raise UserError(
+                f"bench speed: no embedded data go with the recipe {recipe!r}; name a folder with --data DIR"
+            )
+        layers = [(recipe, {f"data.{key}": value for key, value in EMBEDDED[name].items()})]
+    origin = spec.Origin("bench speed", varied=tuple(values), folder=folder)
+    cells, faults = spec.make_cells(method, recipe, [*layers, ("--set", values)], [0], origin)
+    if faults:
+        raise UserError("\n".join(faults))
+    return cells[0]

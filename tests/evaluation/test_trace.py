@@ -8,7 +8,8 @@ from small_cells import CPU, built, make_cell, run
 from torch import nn
 
 from generators.dataset import UserError
-from suppression_bench.commands import run as command
+from suppression_bench.commands.run import Selection, cells_of
+from suppression_bench.commands.shared import Sources
 from suppression_bench.evaluation import trace as traces
 from suppression_bench.evaluation.probes import Probing, Task, extract, fit_lbfgs
 from suppression_bench.evaluation.trace import Trace, trace_steps
@@ -142,10 +143,10 @@ def test_a_number_out_of_range_is_refused(number):
 
 
 def test_the_flag_is_short_for_the_setting():
-    read = command._parser().read
-    [plain] = command._cells(read(["quick", "--only", "method=byol", "bits=8"]))
-    [traced] = command._cells(read(["quick", "--trace", "--only", "method=byol", "bits=8"]))
-    [fewer] = command._cells(read(["quick", "--trace", "--set", "trace=5", "--only", "method=byol", "bits=8"]))
+    only = ("method=byol", "bits=8")
+    [plain] = cells_of("quick", Selection(only=only), Sources())
+    [traced] = cells_of("quick", Selection(only=only, trace=True), Sources())
+    [fewer] = cells_of("quick", Selection(only=only, trace=True, settings=("trace=5",)), Sources())
     assert [cell.spec["probe"].get("trace") for cell in (plain, traced, fewer)] == [None, 12, 5]
     assert plain.label == traced.label == fewer.label  # a trace moves no number: nothing to show
 

@@ -5,7 +5,7 @@ from small_cells import make_record, probe_entry, write_records
 
 from generators import strict_json
 from generators.dataset import UserError
-from suppression_bench.commands import table as command
+from suppression_bench.cli import main
 from suppression_bench.results.found import planned, records_below
 from suppression_bench.results.frame import long_table
 from suppression_bench.results.measured import measured
@@ -24,7 +24,7 @@ def twice(tmp_path):
 
 def test_a_cell_that_ended_well_somewhere_is_not_shown_as_failed(twice, capsys):
     for folders in (twice[:2], twice[1::-1]):
-        assert command.run([str(folder) for folder in folders]) == 0
+        assert main(["table", *[str(folder) for folder in folders]]) == 0
         said = capsys.readouterr().out
         assert "30.0" in said and "failed" not in said
 
