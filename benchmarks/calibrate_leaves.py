@@ -19,9 +19,9 @@ from generators.image_sources.leaves import Leaves
 SIDE, EPOCHS, BATCH, SEEDS = 64, 12, 64, (0, 1, 2)
 
 
-def pictures(leaves: Leaves, part: str) -> np.ndarray:
-    """All pictures of a part, (n, 64, 64, 3) uint8."""
-    return np.stack([leaves.picture(part, index, SIDE) for index in range(leaves.count(part))])
+def images_of(leaves: Leaves, part: str) -> np.ndarray:
+    """All images of a part, (n, 64, 64, 3) uint8."""
+    return np.stack([leaves.image(part, index, SIDE) for index in range(leaves.count(part))])
 
 
 def mean_colour(images: np.ndarray) -> np.ndarray:
@@ -36,7 +36,7 @@ def colour_histogram(images: np.ndarray) -> np.ndarray:
 
 
 def coarse_pixels(images: np.ndarray) -> np.ndarray:
-    """(n, 768): the picture averaged down to 16 x 16 pixels."""
+    """(n, 768): the image averaged down to 16 x 16 pixels."""
     return images.reshape(len(images), 16, 4, 16, 4, 3).mean((2, 4)).reshape(len(images), -1)
 
 
@@ -79,14 +79,14 @@ def normalised(images: torch.Tensor) -> torch.Tensor:
 
 @torch.no_grad()
 def predictions(network: nn.Module, images: torch.Tensor) -> np.ndarray:
-    """Classes predicted from the whole pictures, (n,)."""
+    """Classes predicted from the whole images, (n,)."""
     return torch.cat([network(normalised(part)).argmax(1) for part in images.split(500)]).numpy()
 
 
 def main() -> None:
     torch.set_num_threads(2)
     start, leaves = time.perf_counter(), Leaves()
-    train, test = pictures(leaves, "train"), pictures(leaves, "test")
+    train, test = images_of(leaves, "train"), images_of(leaves, "test")
     train_labels, test_labels = leaves.labels["train"], leaves.labels["test"]
     numbers = f"{len(train)} / {len(test)}"
     print(f"| Model | train / test n | Test accuracy (n = {len(test)}) | Seeds |\n|---|---|---|---|")

@@ -15,7 +15,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -23,9 +22,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageChops
 
-from generators import catalog, manifest, png, sources
+from generators import catalog, manifest, shards, sources
 from generators.build import build
-from generators.card import table
+from generators.describe import table
 
 
 def main() -> None:
@@ -126,9 +125,10 @@ def two_workers(work: Path, flags) -> list:
 PEAK = """
 import resource
 from pathlib import Path
-from generators import build, catalog
+from generators import catalog
+from generators.build import build
 options = {{"count": 2, "train": {count}, "probe_train": 1, "probe_test": 1}}
-build.build(catalog.dataset("multidigits", options), {out!r})
+build(catalog.dataset("multidigits", options), {out!r})
 status = Path("/proc/self/status")  # ru_maxrss would count the process that started this one
 lines = status.read_text().splitlines() if status.exists() else []
 peaks = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
@@ -163,7 +163,7 @@ def digit_on_imagenet(work: Path, flags) -> list[list]:
     def other():
         for index in files:
             with Image.open(paths[index]) as image:
-                png.encode(np.asarray(image.convert("RGB").resize((224, 224), Image.Resampling.BILINEAR)))
+                shards.encode_png(np.asarray(image.convert("RGB").resize((224, 224), Image.Resampling.BILINEAR)))
 
     what = f"DigitOnImageNet 224 px from {'your' if flags.images else '500x375'} JPEG files: against decode + resize + encode"
     rows = [line(what, *compare(flags.repeats, count, lambda: build(made, fresh(work / "over")), other), ".70")]
@@ -173,20 +173,18 @@ def digit_on_imagenet(work: Path, flags) -> list[list]:
 
 def leaf_jpegs(folder: Path, count: int = 1500) -> Path:
     """An image folder of JPEGs in the size that ImageNet's have on average."""
-    from generators.image_source import images
-
-    leaves = images("leaves")
+    leaves = sources.images("leaves")
     for part, number in (("train", count), ("val", 10)):
         for index in range(number):
             target = folder / part / f"class{index * 10 // number}" / f"{index:05d}.jpg"
             target.parent.mkdir(parents=True, exist_ok=True)
-            small = leaves.picture("train", leaves.spread("train", number, index), 128)
+            small = leaves.image("train", leaves.spread("train", number, index), 128)
             Image.fromarray(small).resize((500, 375), Image.Resampling.BICUBIC).save(target, quality=90)
     return folder
 
 
 def decoding(work: Path, flags) -> list[list]:
-    """Shards to the decoded uint8 cache against Pillow and tarfile, and the second opening."""
+    """Shards to the decoded uint8 cache, and the second opening."""
     from suppression_bench.training.data import Data
 
     made = catalog.dataset("multidigits", {"count": 2, "train": flags.samples, "probe_train": 1, "probe_test": 1})
@@ -197,23 +195,9 @@ def decoding(work: Path, flags) -> list[list]:
         fresh(root / "decoded")
         Data(work / "shards").samples("pretrain")
 
-    def other():
-        pictures, labels = [], []
-        for path in sorted((work / "shards").glob("pretrain-*.tar")):
-            with tarfile.open(path) as archive:
-                for member in archive:
-                    data = archive.extractfile(member).read()
-                    if member.name.endswith(".png"):
-                        pictures.append(np.asarray(Image.open(io.BytesIO(data))))
-                    else:
-                        labels.append(json.loads(data))
-        np.save(work / "decoded.npy", np.stack(pictures))
-
-    what = "MultiDigits 112 px, shards to decoded cache: against Pillow + tarfile"
-    rows = [line(what, *compare(flags.repeats, flags.samples, ours, other), "2")]
     ours()
     again, once = compare(flags.repeats, flags.samples, lambda: Data(work / "shards").samples("pretrain"), ours)
-    return [*rows, line("the second opening against the first", again, once, "no decoding")]
+    return [line("shards to decoded cache: the second opening against the first", again, once, "no decoding")]
 
 
 if __name__ == "__main__":

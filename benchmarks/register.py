@@ -10,8 +10,10 @@ import argparse
 import json
 import tempfile
 
-from generators import catalog, registry
+from generators import catalog
 from generators.build import build
+from generators.files import dumps_json
+from generators.manifest import REGISTRY, Registered, registered
 
 SMALL = {"train": 200, "test": 100}
 PROBES = {"train": 200, "probe_train": 100, "probe_test": 50}
@@ -48,22 +50,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--mnist", default=None)
     flags = parser.parse_args()
-    known = {entry["title"]: entry for entry in registry.entries()}
-    found = []
+    before = {entry.title: entry for entry in registered()}
+    entries = []
     for title, name, options, seed in SPECS:
         if options.get("digit_source") == "mnist":
             if not flags.mnist:
-                found += [known[title]] if title in known else []
+                entries += [before[title]] if title in before else []
                 continue
             options = {**options, "digit_source": f"mnist:{flags.mnist}"}
         with tempfile.TemporaryDirectory() as folder:
-            made = build(catalog.dataset(name, options), folder, seed=seed)
-        entry = {"title": title, **{key: made[key] for key in registry.KEYS if key != "title"}}
-        before = known.get(title, entry)["content_digest"]
-        print(f"{title}: {entry['content_digest'][:16]}" + (" CHANGED" if before != entry["content_digest"] else ""))
-        found.append(entry)
-    lines = ",\n".join(json.dumps(entry, sort_keys=True) for entry in found)
-    registry.FILE.write_text(f"[\n{lines}\n]\n")
+            manifest = build(catalog.dataset(name, options), folder, seed=seed)
+        fields = {key: getattr(manifest, key) for key in Registered.__struct_fields__ if key != "title"}
+        entry = Registered(title=title, **fields)
+        changed = before.get(title, entry).content_digest != entry.content_digest
+        print(f"{title}: {entry.content_digest[:16]}" + (" CHANGED" if changed else ""))
+        entries.append(entry)
+    lines = ",\n".join(json.dumps(json.loads(dumps_json(entry))) for entry in entries)
+    REGISTRY.write_text(f"[\n{lines}\n]\n")
 
 
 if __name__ == "__main__":

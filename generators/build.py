@@ -9,12 +9,14 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from generators import catalog, estimate, executor, journal, manifest, strict_json
-from generators.dataset import Dataset, Sample, UserError
-from generators.shards import ShardResult, write_shard
+from generators import catalog, executor, manifest, shards
+from generators.dataset import Dataset, Sample, UserError, draw_sample
+from generators.files import dumps_json, is_abandoned, loads_json, make_folder, write_atomic
+from generators.manifest import UNFINISHED, Manifest
 
 SHARD_SIZE = 2000
-MARGIN = 1.1
+MARGIN = 1.1  # a few samples estimate the mean size to a few percent, and a shard is whole before it is renamed
+ESTIMATED_SAMPLES = 8  # per split
 NOTE_EVERY = 250  # samples between two signs of life
 MOST = 10**8  # samples of a split: their names have eight digits
 
@@ -31,6 +33,10 @@ class Plan:
     stop: int
     path: str
 
+    @property
+    def name(self) -> str:
+        return Path(self.path).name
+
 
 def build(
     dataset: Dataset,
@@ -42,11 +48,12 @@ def build(
     reference: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     say: Callable[[str], None] | None = None,
-) -> dict:
+) -> Manifest:
     """Write a dataset's shards and manifest into `out` and return the manifest.
 
-    Can be killed at any moment: a restart keeps valid shards, redoes the rest, and ends byte-identical. The manifest
-    is written last, so a folder without one is not a dataset.
+    Can be killed at any moment: a shard with its final name is whole, since it got the name by a rename, so a restart
+    keeps it, makes the rest, and ends byte-identical. The manifest is written last, so a folder without one is not a
+    dataset; until then `unfinished.json` says what is being built there.
 
     Arguments:
         dataset: from `catalog.dataset`.
@@ -64,58 +71,164 @@ def build(
     out = Path(out)
     if shard_size < 1 or workers < 1:
         raise UserError(f"--shard-size {shard_size} and --workers {workers} must be at least 1")
+    large = [f"{name} {count}" for name, count in dataset.splits.items() if count > MOST]
+    if large:
+        raise UserError(f"{dataset.name}: {', '.join(large)}: a split holds at most {MOST} samples; make several seeds")
     identity = manifest.identity(dataset, seed)
-    finished = _finished(out, dataset, identity, shard_size)
-    if finished:
-        return finished
-    _make_room(dataset, out, seed, shard_size, say)
     plans = _plans(dataset, reference or dataset.name, out, seed, shard_size)
-    head = _head(identity, shard_size)
-    results = journal.resume(out, head, {Path(plan.path).name for plan in plans})
-    total, done = sum(dataset.splits.values()), sum(result.count for result in results.values())
-    todo = [plan for plan in plans if Path(plan.path).name not in results]
+    claim = dumps_json({"identity": identity.builtins(), "shard_size": shard_size}).encode()
+    resumed = _is_resumed(out, claim)  # before the manifest, which a rival process writes before it takes this back
+    if (out / manifest.NAME).exists():
+        if finished := _finished(out, identity, plans, claim):
+            return finished
+        resumed = True
+    _check_folder(out, dataset)
+    _make_room(dataset, out, seed, len(plans), say)
+    _claim(out, claim, resumed, {plan.name for plan in plans})
+    results = _make_shards(plans, workers, progress)
+    by_split = {split: [results[plan.name] for plan in plans if plan.split == split] for split in dataset.splits}
+    whole = manifest.assemble(identity, by_split)
+    manifest.write(out, whole)
+    (out / UNFINISHED).unlink(missing_ok=True)
+    return whole
+
+
+def _plans(dataset: Dataset, reference: str, out: Path, seed: int, shard_size: int) -> list[Plan]:
+    if catalog.is_path(reference):
+        reference = str(Path(reference).absolute())
+    plans = []
+    for split, count in dataset.splits.items():
+        for number, start in enumerate(range(0, count, shard_size)):
+            path = str(out / f"{split}-{number:05d}.tar")
+            stop = min(start + shard_size, count)
+            plans.append(Plan(reference, dataset.options, seed, split, start, stop, path))
+    return plans
+
+
+# The folder before
+
+
+def _is_resumed(out: Path, claim: bytes) -> bool:
+    # Whether the folder holds an unfinished build of this dataset.
+    try:
+        if (out / UNFINISHED).read_bytes() == claim:
+            return True
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    raise UserError(
+        f"{out} holds the unfinished build of another dataset or shard size; choose another --out or delete the folder"
+    )
+
+
+def _finished(out: Path, identity: manifest.Identity, plans: list[Plan], claim: bytes) -> Manifest | None:
+    # The manifest of a folder that needs nothing. Damaged shards are removed: the build then goes on like a killed one.
+    present = manifest.read(out)
+    before, after = present.builtins(), identity.builtins()
+    if different := manifest.differences({key: before[key] for key in after}, after):
+        raise UserError(f"{out} already holds another dataset ({different}); choose another --out or delete the folder")
+    if [(shard.name, shard.count) for shard in present.shards] != [(p.name, p.stop - p.start) for p in plans]:
+        size = max(shard.count for shard in present.shards)
+        raise UserError(f"{out} already holds this dataset in shards of up to {size} samples; choose another --out")
+    damaged = []
+    for shard in present.shards:
+        try:
+            shards.check_shard(out, shard)
+        except UserError:
+            damaged.append(out / shard.name)
+    if not damaged:
+        (out / UNFINISHED).unlink(missing_ok=True)
+        return present
+    _write(out / UNFINISHED, claim)
+    for path in [out / manifest.NAME, *damaged]:  # without a manifest the folder is no dataset until it is mended
+        path.unlink(missing_ok=True)
+    return None
+
+
+def _check_folder(out: Path, dataset: Dataset) -> None:
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file; --out must name a folder")
+    splits = "|".join(map(re.escape, dataset.splits))
+    files = rf"({splits})-\d{{5,}}\.tar|{re.escape(manifest.NAME)}|{re.escape(UNFINISHED)}"
+    names = [path.name for path in out.iterdir()] if out.is_dir() else []
+    foreign = sorted(name for name in names if not re.fullmatch(rf"({files})(\.\d+-\d+\.tmp)?", name))
+    if foreign:
+        raise UserError(f"{out} holds other files ({', '.join(foreign[:3])}); choose an empty or new folder")
+
+
+def _make_room(dataset: Dataset, out: Path, seed: int, count: int, say: Callable[[str], None] | None) -> None:
+    expected = expected_bytes(dataset, seed)
+    make_folder(out)
+    free, held = shutil.disk_usage(out).free, 0
+    for path in out.iterdir():  # a restart has part of it already
+        with contextlib.suppress(FileNotFoundError):
+            held += path.stat().st_size
+    if say:
+        say(f"{out}: about {size_text(expected)} in {count} shards ({size_text(free)} are free)")
+    need = expected * MARGIN - held
+    if free < need:
+        raise UserError(
+            f"{out}: about {size_text(need)} are needed, {size_text(free)} are free; choose another disk", exit_code=4
+        )
+
+
+def _claim(out: Path, claim: bytes, resumed: bool, names: set[str]) -> None:
+    # Leaves only shards that belong to this build. Without a claim before, no shard is known to.
+    for path in out.iterdir():
+        stray = path.suffix == ".tar" and (not resumed or path.name not in names)
+        if stray or (path.suffix == ".tmp" and is_abandoned(path)):
+            path.unlink(missing_ok=True)
+    if not resumed:
+        _write(out / UNFINISHED, claim)
+
+
+def _write(path: Path, data: bytes) -> None:
+    with write_atomic(path) as file:
+        file.write(data)
+
+
+# The shards
+
+
+def _make_shards(plans: list[Plan], workers: int, progress: Callable | None) -> dict[str, shards.ShardResult]:
+    total, done = sum(plan.stop - plan.start for plan in plans), 0
     growing: dict[int, int] = {}  # position -> samples of shards that are being written
+    results = {}
 
     def note(position: int, count: int) -> None:
         growing[position] = count
         if progress:
             progress(done + sum(growing.values()), total)
 
-    for outcome in executor.run(make_shard, todo, workers, note):
+    for outcome in executor.run(make_shard, plans, workers, note):
         if outcome.error is not None:
-            raise _explained(outcome, todo[outcome.position])
+            raise _explained(outcome, plans[outcome.position])
         growing.pop(outcome.position, None)
         results[outcome.value.name] = outcome.value
-        journal.append(out, outcome.value)
         done += outcome.value.count
         if progress:
             progress(done, total)
-    by_split = {name: [] for name in dataset.splits}
-    for plan in plans:
-        by_split[plan.split].append(results[Path(plan.path).name])
-    whole = manifest.assemble(identity, by_split)
-    manifest.write(out, whole)
-    (out / journal.NAME).unlink(missing_ok=True)
-    return whole
+    return results
 
 
 def _explained(outcome: executor.Outcome, plan: Plan) -> Exception:
     if isinstance(outcome.error, (UserError, OSError)):
         return outcome.error
-    places = [line.strip() for line in outcome.trace.split("\n") if line.strip().startswith("File ")]
-    where = f" ({places[-1]})" if places else ""
-    return UserError(
-        f"{plan.dataset}: {outcome.error!r} while drawing {Path(plan.path).name}{where}; mend it and run again"
-    )
+    lines = [line.strip() for line in outcome.trace.split("\n") if line.strip().startswith("File ")]
+    where = f" ({lines[-1]})" if lines else ""
+    return UserError(f"{plan.dataset}: {outcome.error!r} while drawing {plan.name}{where}; mend it and run again")
 
 
-def make_shard(plan: Plan, note: Callable) -> ShardResult:
-    """Draw, render and write one shard; runs in any process."""
-    dataset = _dataset(plan.dataset, strict_json.dumps(plan.options))
+def make_shard(plan: Plan, note: Callable) -> shards.ShardResult:
+    """Draw, render and write one shard, or read back the one that a build before has left; runs in any process."""
+    path, dataset = Path(plan.path), _dataset(plan.dataset, dumps_json(plan.options))
+    if path.exists():
+        classes = {name: feature.classes for name, feature in dataset.features.items()}
+        with contextlib.suppress(UserError):  # damaged since: made anew
+            return shards.read_back(path, dataset.image_shape, classes, plan.start, plan.stop - plan.start)
     samples = dataset.samples(plan.split, plan.start, plan.stop, plan.seed)
     # The matrices of a resize are small: threads would only fight with the other workers' over the cores.
     with threadpool_limits(1):
-        return write_shard(Path(plan.path), _noting(samples, note), dataset.features)
+        return shards.write_shard(path, _noting(samples, note), dataset.features)
 
 
 def _noting(samples: Iterator[Sample], note: Callable) -> Iterator[Sample]:
@@ -125,107 +238,54 @@ def _noting(samples: Iterator[Sample], note: Callable) -> Iterator[Sample]:
             note(count)
 
 
-_made: dict = {}
+_datasets: dict[tuple[str, str, str], Dataset] = {}
 
 
 def _dataset(reference: str, options: str) -> Dataset:
     # One dataset per process, file and options: opening a source costs more than a shard.
     key = reference, options, catalog.file_digest("generators.datasets", reference)
-    if key not in _made:
-        _made.clear()
-        _made[key] = catalog.dataset(reference, strict_json.loads(options, "options", floats=True))
-    return _made[key]
+    if key not in _datasets:
+        _datasets.clear()
+        _datasets[key] = catalog.dataset(reference, loads_json(options, "options", floats=True))
+    return _datasets[key]
 
 
-def _plans(dataset, reference, out, seed, shard_size) -> list[Plan]:
-    if catalog.is_path(reference):
-        reference = str(Path(reference).absolute())
-    return [
-        Plan(
-            reference,
-            dataset.options,
-            seed,
-            split,
-            start,
-            min(start + shard_size, count),
-            str(out / f"{split}-{number:05d}.tar"),
-        )
-        for split, count in dataset.splits.items()
-        for number, start in enumerate(range(0, count, shard_size))
-    ]
+# Its size
 
 
-def _finished(out: Path, dataset: Dataset, identity: dict, shard_size: int) -> dict | None:
-    if not (out / manifest.NAME).exists():
-        return None
-    found = manifest.read(out)
-    different = manifest.differences({key: found[key] for key in identity}, identity)
-    if different:
-        raise UserError(f"{out} already holds another dataset ({different}); choose another --out or delete the folder")
-    there = {name: [shard["count"] for shard in split["shards"]] for name, split in found["splits"].items()}
-    asked = {
-        name: [min(shard_size, count - start) for start in range(0, count, shard_size)]
-        for name, count in dataset.splits.items()
-    }
-    if there != asked:
-        size = max(count for counts in there.values() for count in counts)
-        raise UserError(
-            f"{out} already holds this dataset in shards of up to {size} samples, asked were {shard_size}; choose another --out"
-        )
-    broken = [s["name"] for split in found["splits"].values() for s in split["shards"] if not journal.valid(out, s)]
-    if not broken:
-        (out / journal.NAME).unlink(missing_ok=True)
-        return found
-    # Damaged shards are made anew. Until that is done the folder is no dataset, and a journal vouches for the rest.
-    journal.recover(out, found, _head(identity, shard_size), broken)
-    (out / manifest.NAME).unlink()
-    return None
-
-
-def _head(identity: dict, shard_size: int) -> str:
-    return strict_json.dumps({"identity": identity, "shard_size": shard_size})
-
-
-def _make_room(dataset: Dataset, out: Path, seed: int, shard_size: int, say: Callable | None) -> None:
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{out} is a file; --out must name a folder")
-    there = list(out.iterdir()) if out.is_dir() else []
-    foreign = [path.name for path in there if not _ours(path.name, dataset)]
-    if foreign:
-        raise UserError(f"{out} holds other files ({', '.join(sorted(foreign)[:3])}); choose an empty or new folder")
-    large = [f"{name} {count}" for name, count in dataset.splits.items() if count > MOST]
-    if large:
-        raise UserError(f"{dataset.name}: {', '.join(large)}: a split holds at most {MOST} samples; make several seeds")
-    expected = estimate.expected_bytes(dataset, seed)
-    make_folder(out)
-    free, held = shutil.disk_usage(out).free, 0
-    for path in there:  # a restart has part of it already
-        with contextlib.suppress(FileNotFoundError):
-            held += path.stat().st_size
-    if say:
-        size, shards = estimate.words(expected), estimate.files(dataset, shard_size)
-        say(f"{out}: about {size} in {shards} shards ({estimate.words(free)} are free)")
-    # A few samples estimate the mean to a few percent, and one shard beside the others is whole before it is renamed.
-    need = expected * MARGIN - held
-    if free < need:
-        raise UserError(
-            f"{out}: about {estimate.words(need)} are needed, {estimate.words(free)} are free; choose another disk", 4
-        )
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder and its parents.
+def expected_bytes(dataset: Dataset, seed: int = 0) -> int:
+    """The expected bytes of all shards: each split's mean over a few samples, evenly spaced, times its length.
 
     Raises:
-        UserError: the machine does not allow it (exit code 4).
+        UserError: the dataset fails on one of them.
+
+    >>> 1e6 < expected_bytes(catalog.dataset("randbit", {})) < 5e6
+    True
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: the folder cannot be made ({error.strerror}); choose another", 4) from None
+    total = 0
+    for split, count in dataset.splits.items():
+        positions = range(0, count, max(1, -(-count // ESTIMATED_SAMPLES)))
+        samples = [draw_sample(dataset, split, index, seed) for index in positions]
+        missing = [feature for sample in samples for feature in dataset.missing_labels(split, sample.labels)]
+        if missing:
+            labels = ", ".join(samples[0].labels) or "none"
+            raise UserError(
+                f"{dataset.name}: {missing[0]!r} is probed on {split}, but `draw` gives it no such label (it gives {labels})"
+            )
+        sizes = [len(shards.members(s.index, shards.encode_png(s.image), shards.record_text(s))) for s in samples]
+        total += count * sum(sizes) // len(sizes)
+    return total
 
 
-def _ours(name: str, dataset: Dataset) -> bool:
-    splits = "|".join(map(re.escape, dataset.splits))
-    shard, record = rf"({splits})-\d{{5,}}\.tar(\.\d+-\d+\.tmp)?", rf"{re.escape(manifest.NAME)}(\.\d+\.tmp)?"
-    return name == journal.NAME or re.fullmatch(f"{shard}|{record}", name) is not None
+def size_text(size: float) -> str:
+    """A size in bytes for people.
+
+    >>> size_text(1.3e9), size_text(2_345_678), size_text(130e9), size_text(999_600)
+    ('1.3 GB', '2.3 MB', '130 GB', '1 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        rounded = float(f"{size:.3g}" if size >= 100 or unit == "B" else f"{size:.2g}")
+        if rounded < 1000:
+            return f"{rounded:.15g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"

@@ -1,4 +1,4 @@
-"""Pure integer picture functions: the same bytes on every machine."""
+"""Pure integer image functions: the same bytes on every machine."""
 
 from functools import lru_cache
 
@@ -26,14 +26,14 @@ def _kernel(height_in: int, width_in: int, height: int, width: int) -> tuple[np.
     return rows.astype(kind), np.ascontiguousarray(columns.T, dtype=kind), (whole / 2).astype(kind), whole.astype(kind)
 
 
-def resize(picture: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Resize a grey picture with a triangle filter in exact integer arithmetic, rounding halves up.
+def resize(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Resize a grey image with a triangle filter in exact integer arithmetic, rounding halves up.
 
     The project's own kernel, since library resizers change between versions. It interpolates bilinearly when
     enlarging and averages over the triangle of the shrinking ratio when shrinking.
 
     Arguments:
-        picture: (H, W) uint8, at most 1024 pixels a side.
+        image: (H, W) uint8, at most 1024 pixels a side.
         height, width: the new size in pixels, at most 1024.
 
     Returns:
@@ -42,8 +42,8 @@ def resize(picture: np.ndarray, height: int, width: int) -> np.ndarray:
     >>> resize(np.array([[0, 255]], dtype=np.uint8), 1, 4).tolist()
     [[0, 64, 191, 255]]
     """
-    rows, columns, half, whole = _kernel(*picture.shape, height, width)
-    total = rows @ picture.astype(rows.dtype) @ columns
+    rows, columns, half, whole = _kernel(*image.shape, height, width)
+    total = rows @ image.astype(rows.dtype) @ columns
     total += half  # floor((2 total + weight) / (2 weight))
     total /= whole
     return total.astype(np.uint8)

@@ -1,8 +1,9 @@
-"""The contract of a dataset: features first, picture second, from randomness that is passed in."""
+"""The contract of a dataset: features first, image second, from randomness that is passed in."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,26 +26,43 @@ class UserError(Exception):
 
 @dataclass(frozen=True)
 class Feature:
-    """What a label says: one of `classes` classes, or (`many`) a list of them."""
+    """What a label says: one of `classes` classes, or (`many`) a list of them.
+
+    `group` names features that are judged together, such as the digits of several sizes; None for one by itself.
+    """
 
     classes: int
     many: bool = False
+    group: str | None = None
 
 
 @dataclass(frozen=True)
 class ConstantChannels:
-    """Binary channels that are constant over the picture: bit i of the integer `label` is channel i."""
+    """Binary channels that are constant over the image: bit i of the integer `label` is channel i.
+
+    Each channel in use is a feature of two classes; together they are the feature group `group`.
+    """
 
     label: str
     max: int
+    group: ClassVar[str] = "bits"
+
+    @staticmethod
+    def feature_names(count: int) -> list[str]:
+        """The features that the first `count` channels are probed as.
+
+        >>> ConstantChannels.feature_names(2)
+        ['bit00', 'bit01']
+        """
+        return [f"bit{channel:02d}" for channel in range(count)]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One drawn and rendered sample: picture (H, W, C) uint8, labels and factors as integers, texts or lists of them."""
+    """One drawn and rendered sample: image (H, W, C) uint8, labels and factors as integers, texts or lists of them."""
 
     index: int
-    picture: np.ndarray
+    image: np.ndarray
     labels: dict
     factors: dict
 
@@ -61,7 +79,7 @@ class Dataset(ABC):
         probes: feature -> (train split, test split) for its linear probe.
         recipe: name of the default training recipe.
         strength: the option that makes the competitor stronger ("bits" for constant channels), or None.
-        sources: name -> source (with name, digest, licence), where pictures come from. Options that name one end
+        sources: name -> source (with name, digest, licence), where images come from. Options that name one end
             in `_source`; what stands behind their colon (a path) is no part of the dataset's identity.
         constant_channels: binary channels to append after augmentation, or None.
         later_options: options that joined after version 1; at their default they are left out of the manifest, so
@@ -71,7 +89,7 @@ class Dataset(ABC):
 
     name: str  # the file's stem, set by the catalog
     options: dict  # the resolved options, set by the catalog
-    given: dict  # the same before `settled`: what was left open stays open
+    open_options: dict  # the same before `settled`: what was left open stays open
     version: int = 1
     splits: dict[str, int]
     image_shape: tuple[int, int, int]
@@ -96,25 +114,29 @@ class Dataset(ABC):
 
     @abstractmethod
     def render(self, labels: dict, factors: dict, stream: Stream) -> np.ndarray:
-        """The uint8 picture (H, W, C) of drawn labels and factors."""
+        """The uint8 image (H, W, C) of drawn labels and factors."""
 
     def faults(self) -> list[str]:
         """What its declarations contradict, each as a sentence; slips that would otherwise show in a run, hours later."""
-        known = list(self.features) + ([self.constant_channels.label] if self.constant_channels else [])
-        found = [f"the target {one!r} is no feature ({', '.join(known)})" for one in self.targets if one not in known]
-        found += [f"the probe {one!r} is no feature ({', '.join(known)})" for one in self.probes if one not in known]
+        constant = self.constant_channels
+        features = [*self.features, *([constant.label] if constant else [])]
+        faults = []
+        for role, names in (("target", self.targets), ("probe", self.probes)):
+            faults += [
+                f"the {role} {name!r} is no feature ({', '.join(features)})" for name in names if name not in features
+            ]
         for feature, pair in self.probes.items():
-            found += [
+            faults += [
                 f"the probe of {feature} names the split {split!r}, which is none of {', '.join(self.splits)}"
                 for split in pair
                 if split not in self.splits
             ]
         if next(iter(self.splits), None) != "pretrain":
-            found.append("the first split must be 'pretrain'")
-        found += [f"the split {name} has {count} samples" for name, count in self.splits.items() if count < 1]
-        if self.strength not in (None, *self.options) and not (self.strength == "bits" and self.constant_channels):
-            found.append(f"the strength {self.strength!r} is no option ({', '.join(self.options)})")
-        return found
+            faults.append("the first split must be 'pretrain'")
+        faults += [f"the split {name} has {count} samples" for name, count in self.splits.items() if count < 1]
+        if self.strength not in (None, *self.options, *([constant.group] if constant else [])):
+            faults.append(f"the strength {self.strength!r} is no option ({', '.join(self.options)})")
+        return faults
 
     def missing_labels(self, split: str, labels: dict) -> list[str]:
         """The features that are probed on a split although a sample of it has no label for them."""
@@ -126,30 +148,34 @@ class Dataset(ABC):
 
     def samples(self, split: str, start: int, stop: int, seed: int) -> Iterator[Sample]:
         """The samples `start` to `stop` of a split: the same as one by one, faster."""
+        for stream in self.streams(split, start, stop, seed):
+            yield self._sample(split, stream)
+
+    def streams(self, split: str, start: int, stop: int, seed: int) -> Iterator[Stream]:
+        """The random numbers of the samples `start` to `stop` of a split, some thousands of samples at a time."""
         key = stream_key(self.name, self.version, split, seed)
         for first in range(start, stop, TOGETHER):
-            for stream in Streams(key, first, min(first + TOGETHER, stop)):
-                yield self._sample(split, stream)
+            yield from Streams(key, first, min(first + TOGETHER, stop))
 
     def _sample(self, split: str, stream: Stream) -> Sample:
         labels, factors = self.draw(split, stream.index, stream)
-        picture = self.render(labels, factors, stream)
-        if picture.dtype != np.uint8 or picture.shape != tuple(self.image_shape):
+        image = self.render(labels, factors, stream)
+        if image.dtype != np.uint8 or image.shape != tuple(self.image_shape):
             raise UserError(
-                f"{self.name}: sample {stream.index} of {split}: render gave {picture.dtype} of {picture.shape}, "
+                f"{self.name}: sample {stream.index} of {split}: render gave {image.dtype} of {image.shape}, "
                 f"image_shape promises uint8 of {self.image_shape}"
             )
         for fields in (labels, factors):
             for name, value in fields.items():
-                if not _plain(value):
+                if not _is_plain(value):
                     raise UserError(
                         f"{self.name}: sample {stream.index} of {split}: {name} must be a Python integer, a text or a "
                         "list of them"
                     )
-        return Sample(stream.index, picture, labels, factors)
+        return Sample(stream.index, image, labels, factors)
 
 
-def drawn(dataset: Dataset, split: str, index: int, seed: int) -> Sample:
+def draw_sample(dataset: Dataset, split: str, index: int, seed: int) -> Sample:
     """A sample, where a fault in the dataset's own file must become a sentence.
 
     Raises:
@@ -166,7 +192,7 @@ def drawn(dataset: Dataset, split: str, index: int, seed: int) -> Sample:
 
 
 def is_source(option: str) -> bool:
-    """Whether an option names a source of pictures.
+    """Whether an option names a source of images.
 
     >>> is_source("digit_source")
     True
@@ -174,5 +200,5 @@ def is_source(option: str) -> bool:
     return option.endswith("_source")
 
 
-def _plain(value) -> bool:
-    return type(value) in (int, str) or (type(value) is list and all(map(_plain, value)))
+def _is_plain(value) -> bool:
+    return type(value) in (int, str) or (type(value) is list and all(map(_is_plain, value)))

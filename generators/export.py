@@ -1,17 +1,16 @@
 """A dataset folder in another file format: Parquet, as pandas and Hugging Face `datasets` read it."""
 
-import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from generators import journal, manifest, strict_json
-from generators.build import make_folder
-from generators.checked import check_folder
+from generators import manifest as manifests
 from generators.dataset import UserError
-from generators.opened import Opened
-from generators.shards import member_name, sync_folder
+from generators.files import dumps_json, is_abandoned, loads_json, make_folder, write_atomic
+from generators.inspect import Opened, check_shards
+from generators.manifest import Manifest
+from generators.shards import member_name
 
 METADATA = "suppression_bench"
 # A row group is what lies in memory at once, here and in a reader.
@@ -43,20 +42,24 @@ def export_parquet(
     """
     arrow = _pyarrow()
     folder, out = Path(folder), Path(out)
-    described = manifest.read(folder)
-    _check_out(out, described)  # before the hashing, which may take minutes
-    check_folder(folder, described)
-    opened = [Opened(folder, described, split) for split in described["splits"]]
-    columns = _columns(described, opened)
+    manifest = manifests.read(folder)
+    _check_out(out, manifest)  # before the hashing, which may take minutes
+    check_shards(folder, manifest)
+    splits = [Opened(folder, manifest, split) for split in manifest.splits]
+    columns = _columns(manifest, splits)
     schema = arrow.schema([(name, _arrow_type(arrow, kind)) for name, kind in columns.items()])
     make_folder(out)
-    total, done, files = sum(map(len, opened)), 0, {}
-    for data in opened:
+    total, done, files = sum(map(len, splits)), 0, {}
+    for data in splits:
         files[data.split] = out / f"{data.split}.parquet"
-        for count in _write(files[data.split], data, schema.with_metadata(_metadata(data, columns))):
-            done += count
-            if progress:
-                progress(done, total)
+        with write_atomic(files[data.split]) as file:
+            metadata = _metadata(data, columns)
+            with arrow.parquet.ParquetWriter(file, schema.with_metadata(metadata)) as writer:
+                for rows in _groups(data):
+                    writer.write_table(arrow.Table.from_pylist(rows, schema=schema.with_metadata(metadata)))
+                    done += len(rows)
+                    if progress:
+                        progress(done, total)
     return files
 
 
@@ -69,16 +72,16 @@ def _pyarrow():
     return pyarrow
 
 
-def _check_out(out: Path, described: dict) -> None:
+def _check_out(out: Path, manifest: Manifest) -> None:
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; the export needs a folder")
-    splits = "|".join(map(re.escape, described["splits"]))
+    splits = "|".join(map(re.escape, manifest.splits))
     foreign = []
     for path in sorted(out.iterdir()) if out.is_dir() else []:
         if re.fullmatch(rf"({splits})\.parquet\.\d+-\d+\.tmp", path.name):
-            if journal.abandoned(path):  # by an export that was killed
+            if is_abandoned(path):  # by an export that was killed
                 path.unlink(missing_ok=True)
-        elif not re.fullmatch(rf"({splits})\.parquet", path.name) or _digest(path) != described["content_digest"]:
+        elif not re.fullmatch(rf"({splits})\.parquet", path.name) or _digest(path) != manifest.content_digest:
             foreign.append(path.name)
     if foreign:
         raise UserError(f"{out} holds other files ({', '.join(foreign[:3])}); choose an empty or new folder")
@@ -88,43 +91,48 @@ def _digest(path: Path) -> str | None:
     # Of the dataset that a Parquet file was exported from; None for a file that is not ours.
     try:
         metadata = _pyarrow().parquet.read_schema(path).metadata or {}
-        return strict_json.loads(metadata.get(METADATA.encode(), b"{}"), str(path)).get("content_digest")
+        return loads_json(metadata.get(METADATA.encode(), b"{}"), str(path)).get("content_digest")
     except (ValueError, OSError, AttributeError, UserError):  # no Parquet, or another program's metadata
         return None
 
 
-def _columns(described: dict, opened: list[Opened]) -> dict:
-    # Column -> kind: "image", "integer", "text", ("classes", n) or [kind of the items]. All samples of all splits are
-    # looked at, so that a value that comes late finds its column and every file has the same ones.
-    kinds: dict[tuple[str, str], object] = {}
-    for data in opened:
+# Columns
+
+Kind = Any  # "image", "integer", "text", ("classes", n) or [kind of the items]; None where nothing was seen yet
+
+
+def _columns(manifest: Manifest, splits: list[Opened]) -> dict[str, Kind]:
+    # All samples of all splits are looked at, so that a value that comes late finds its column and every file has the
+    # same ones.
+    kinds: dict[tuple[str, str], Kind] = {}
+    for data in splits:
         for i in range(len(data)):
             record = data.record(i)
             for part in ("labels", "factors"):
                 for name, value in record[part].items():
                     try:
-                        kinds[part, name] = _both(kinds.get((part, name)), _kind(value))
+                        kinds[part, name] = _common(kinds.get((part, name)), _kind(value))
                     except ValueError as error:
                         where = f"{data.folder}: sample {i} of {data.split}"
                         raise UserError(f"{where}: {name} fits no column of a table ({error})") from None
-    for name, feature in described["features"].items():
-        kind = ("classes", feature["classes"]) if feature["classes"] <= MOST_NAMES else "integer"
-        kinds["labels", name] = [kind] if feature["many"] else kind
-    columns: dict = {"picture": "image", "id": "integer"}
+    for name, feature in manifest.features.items():
+        kind = ("classes", feature.classes) if feature.classes <= MOST_NAMES else "integer"
+        kinds["labels", name] = [kind] if feature.many else kind
+    columns: dict[str, Kind] = {"picture": "image", "id": "integer"}
     for (part, name), kind in sorted(kinds.items(), key=lambda item: item[0][0] != "labels"):
         column = name if part == "labels" else f"factor_{name}"
         if column in columns:
-            raise UserError(f"{opened[0].folder}: two columns would be named {column}; rename the label {column}")
+            raise UserError(f"{splits[0].folder}: two columns would be named {column}; rename the label {column}")
         columns[column] = kind
     return columns
 
 
-def _kind(value):
+def _kind(value) -> Kind:
     if type(value) is list:
-        found = None
-        for one in value:
-            found = _both(found, _kind(one))
-        return [found]
+        kind = None
+        for item in value:
+            kind = _common(kind, _kind(item))
+        return [kind]
     if type(value) is int and value in INTEGERS:
         return "integer"
     if type(value) is str:
@@ -132,17 +140,17 @@ def _kind(value):
     raise ValueError(f"{value!r} is no text, no list and no integer of 64 bits")
 
 
-def _both(first, second):
+def _common(first: Kind, second: Kind) -> Kind:
     # The kind that holds both; None (nothing seen yet, an empty list's items) goes with everything.
     if first is None or second is None or first == second:
         return second if first is None else first
     if isinstance(first, list) and isinstance(second, list):
-        return [_both(first[0], second[0])]
+        return [_common(first[0], second[0])]
     names = [kind if isinstance(kind, str) else "list" for kind in (first, second)]
     raise ValueError(f"it is {names[0]} before, {names[1]} here")
 
 
-def _arrow_type(arrow, kind):
+def _arrow_type(arrow, kind: Kind):
     if isinstance(kind, list):
         return arrow.list_(_arrow_type(arrow, kind[0]))
     if kind == "image":
@@ -150,52 +158,35 @@ def _arrow_type(arrow, kind):
     return arrow.string() if kind == "text" else arrow.int64()
 
 
-def _feature(kind) -> dict:
+def _feature(kind: Kind) -> dict:
     # As `datasets` writes its features; "Sequence" and not "List", which only its version 4 and later know.
     if isinstance(kind, list):
         return {"_type": "Sequence", "feature": _feature(kind[0])}
     if kind == "image":
         return {"_type": "Image"}
     if isinstance(kind, tuple):
-        return {"_type": "ClassLabel", "names": [str(one) for one in range(kind[1])]}
+        return {"_type": "ClassLabel", "names": [str(label) for label in range(kind[1])]}
     return {"_type": "Value", "dtype": "string" if kind == "text" else "int64"}
 
 
-def _metadata(data: Opened, columns: dict) -> dict[str, str]:
+def _metadata(data: Opened, columns: dict[str, Kind]) -> dict[str, str]:
     features = {name: _feature(kind) for name, kind in columns.items()}
-    origin = {key: data.manifest[key] for key in ("dataset", "version", "seed", "content_digest")}
+    described = data.manifest.builtins()
+    origin = {key: described[key] for key in ("dataset", "version", "seed", "content_digest")}
     return {
-        "huggingface": strict_json.dumps({"info": {"features": features}}),
-        METADATA: strict_json.dumps({**origin, "split": data.split}),
+        "huggingface": dumps_json({"info": {"features": features}}),
+        METADATA: dumps_json({**origin, "split": data.split}),
     }
-
-
-def _write(path: Path, data: Opened, schema) -> Iterator[int]:
-    # Yields how many samples each row group took. The final name never shows a partial file.
-    arrow = _pyarrow()
-    partial = path.with_name(f"{path.name}.{os.getpid()}-{time.monotonic_ns()}.tmp")
-    try:
-        with open(partial, "xb") as file:
-            with arrow.parquet.ParquetWriter(file, schema) as writer:
-                for rows in _groups(data):
-                    writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
-                    yield len(rows)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        sync_folder(path.parent)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _groups(data: Opened) -> Iterator[list[dict]]:
     rows, size = [], 0
     for i in range(len(data)):
-        record, picture = data.record(i), data.png(i)
+        record, png = data.record(i), data.png(i)
         factors = {f"factor_{name}": value for name, value in record["factors"].items()}
-        image = {"bytes": picture, "path": member_name(i, "png")}
+        image = {"bytes": png, "path": member_name(i, "png")}
         rows.append({"picture": image, "id": record["id"], **record["labels"], **factors})
-        size += len(picture)
+        size += len(png)
         if len(rows) == GROUP_ROWS or size >= GROUP_BYTES:
             yield rows
             rows, size = [], 0

@@ -1,242 +1,336 @@
 """The manifest of a dataset folder: written last, read strictly; a folder without one is not a dataset."""
 
 import hashlib
-import os
 import platform
 import zlib
+from functools import lru_cache
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from generators import shards, strict_json
+import msgspec
+import numpy
+import PIL.features
+
+from generators.catalog import parameters
 from generators.dataset import Dataset, UserError, is_source
-from generators.options import parameters
+from generators.files import dumps_json, loads_json, write_atomic
+from generators.shards import ShardResult
 
 NAME = "manifest.json"
-JOURNAL = "journal.jsonl"  # of an unfinished build
-SCHEMA = 1
+UNFINISHED = "unfinished.json"  # stands in a folder while it is built: what is being built there
+REGISTRY = Path(__file__).with_name("registry.json")
+EMBEDDED = ("optdigits", "leaves")  # sources that need no file
 REMEDY = "delete it and run the same `bench generate` again"
-KEYS = {
-    "schema": int, "dataset": str, "version": int, "options": dict, "seed": int, "sources": dict, "features": dict,
-    "targets": list, "probes": dict, "recipe": str, "strength": (str, type(None)),
-    "constant_channels": (dict, type(None)), "picture_shape": list,
-    "splits": dict, "content_digest": str, "environment": dict,
-}  # fmt: skip
+
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of a manifest; its fields are the JSON's keys, by which it can be read as well: manifest["splits"]."""
+
+    def keys(self) -> list[str]:
+        return [field.encode_name for field in msgspec.structs.fields(self)]
+
+    def __getitem__(self, key: str):
+        return getattr(self, "image_shape" if key == "picture_shape" else key)
+
+
+class Source(Entry, frozen=True, kw_only=True):
+    name: str
+    digest: str
+    licence: str
+    classes: list[str] | msgspec.UnsetType = msgspec.UNSET  # images have names for them, digits none
+
+
+class FeatureEntry(Entry, frozen=True, kw_only=True):
+    classes: Annotated[int, msgspec.Meta(ge=1, le=2**20)]
+    many: bool
+
+
+class ConstantEntry(Entry, frozen=True, kw_only=True):
+    label: str
+    max: Positive
+
+
+class Shard(Entry, frozen=True, kw_only=True):
+    name: str
+    bytes: Natural
+    sha256: str
+    count: Natural
+    content_digest: str
+
+
+class Split(Entry, frozen=True, kw_only=True):
+    count: Natural
+    class_counts: dict[str, list[Natural]]
+    content_digest: str
+    shards: Annotated[list[Shard], msgspec.Meta(min_length=1)]
+
+
+class Identity(Entry, frozen=True, kw_only=True):
+    """What a dataset folder is, before any sample is drawn: everything of the manifest but splits and digests."""
+
+    schema: Literal[1] = 1
+    dataset: str
+    version: int
+    options: dict[str, Any]
+    seed: int
+    sources: dict[str, Source]
+    features: dict[str, FeatureEntry]
+    targets: list[str]
+    probes: dict[str, tuple[str, str]]
+    recipe: str
+    strength: str | None
+    constant_channels: ConstantEntry | None
+    image_shape: tuple[Positive, Positive, Literal[1, 3]] = msgspec.field(name="picture_shape")
+
+    def builtins(self) -> dict:
+        """As plain dictionaries, lists and tuples, under the JSON's keys."""
+        return msgspec.to_builtins(self)
+
+    @property
+    def class_names(self) -> dict[str, list[str]]:
+        """Feature -> its classes' names, where a source has them."""
+        return {role.removesuffix("s"): source.classes for role, source in self.sources.items() if source.classes}
+
+
+class Manifest(Identity, frozen=True, kw_only=True):
+    """A finished dataset folder."""
+
+    splits: dict[str, Split]
+    environment: dict[str, Any]
+    content_digest: str = ""
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards of all splits."""
+        return [shard for split in self.splits.values() for shard in split.shards]
+
+
 # Not part of a dataset's identity: how it is used, how it is cut up, where it was made.
 DESCRIPTIVE = ("recipe", "strength", "splits", "content_digest", "environment")
-SOURCE_KEYS = {"name": str, "digest": str, "licence": str}
-SPLIT_KEYS = {"count": int, "class_counts": dict, "content_digest": str, "shards": list}
-SHARD_KEYS = {"name": str, "bytes": int, "sha256": str, "count": int, "content_digest": str}
 
 
-def identity(dataset: Dataset, seed: int) -> dict:
-    """What a dataset folder is, before any sample is drawn: everything of the manifest but splits and digests.
+def identity(dataset: Dataset, seed: int) -> Identity:
+    """The identity of a dataset under a seed.
 
     Paths of sources stay outside: a source is known by its name and digest.
     """
     constant = dataset.constant_channels
-    return {
-        "schema": SCHEMA,
-        "dataset": dataset.name,
-        "version": dataset.version,
-        "options": public_options(type(dataset), dataset.options),
-        "seed": seed,
-        "sources": {role: _source(source) for role, source in dataset.sources.items()},
-        "features": {name: {"classes": f.classes, "many": f.many} for name, f in dataset.features.items()},
-        "targets": list(dataset.targets),
-        "probes": {name: list(pair) for name, pair in dataset.probes.items()},
-        "recipe": dataset.recipe,
-        "strength": dataset.strength,
-        "constant_channels": None if constant is None else {"label": constant.label, "max": constant.max},
-        "picture_shape": list(dataset.image_shape),
-    }
-
-
-def public_options(cls: type[Dataset], options: dict) -> dict:
-    """Resolved options as a manifest has them: sources without their paths, younger options only off their defaults."""
-    options = cls.settle(options)
-    defaults = {name: p.default for name, p in parameters(cls).items() if name in cls.later_options}
-    return {
-        name: value.partition(":")[0] if value and is_source(name) else _no_floats(value)
-        for name, value in options.items()
-        if name not in defaults or value != defaults[name]
-    }
-
-
-def _source(source) -> dict:
-    found = {"name": source.name, "digest": source.digest, "licence": source.licence}
-    return {**found, "classes": list(source.classes)} if hasattr(source, "classes") else found
-
-
-def differences(found: dict, asked: dict) -> str:
-    """What differs between two identities, name by name, for an error.
-
-    >>> differences({"seed": 1, "options": {"a": 1, "b": 2}}, {"seed": 1, "options": {"a": 1, "b": 3}})
-    'options.b: 2 there, 3 here'
-    """
-    old, new = _flat(found), _flat(asked)
-    return "; ".join(
-        f"{name}: {_short(old.get(name, ABSENT))} there, {_short(new.get(name, ABSENT))} here"
-        for name in sorted({*old, *new})
-        if old.get(name, ABSENT) != new.get(name, ABSENT)
+    return Identity(
+        dataset=dataset.name,
+        version=dataset.version,
+        options=public_options(type(dataset), dataset.options),
+        seed=seed,
+        sources={role: _source(source) for role, source in dataset.sources.items()},
+        features={name: FeatureEntry(classes=f.classes, many=f.many) for name, f in dataset.features.items()},
+        targets=list(dataset.targets),
+        probes={name: tuple(pair) for name, pair in dataset.probes.items()},
+        recipe=dataset.recipe,
+        strength=dataset.strength,
+        constant_channels=constant and ConstantEntry(label=constant.label, max=constant.max),
+        image_shape=tuple(dataset.image_shape),
     )
 
 
-ABSENT = object()  # equal to no value that an option may have
+def public_options(cls: type[Dataset], options: dict[str, Any]) -> dict[str, Any]:
+    """Resolved options as a manifest has them: sources without their paths, younger options only off their defaults."""
+    signature = parameters(cls)
+    return {
+        name: value.partition(":")[0] if value and is_source(name) else _without_floats(value)
+        for name, value in cls.settle(options).items()
+        if name not in cls.later_options or value != signature[name].default
+    }
 
 
-def _flat(value: dict, before: str = "") -> dict:
-    found = {}
-    for key, inner in value.items():
-        found.update(
-            _flat(inner, f"{before}{key}.") if isinstance(inner, dict) and inner else {f"{before}{key}": inner}
-        )
-    return found
+def _source(source) -> Source:
+    classes = list(source.classes) if hasattr(source, "classes") else msgspec.UNSET
+    return Source(name=source.name, digest=source.digest, licence=source.licence, classes=classes)
 
 
-def _short(value) -> str:
-    if value is ABSENT:
-        return "nothing"
-    text = value if isinstance(value, str) else strict_json.dumps(value)
-    return text if len(text) <= 100 else f"{text[:100]}..."
-
-
-def _no_floats(value):
+def _without_floats(value):
     # The manifest holds no floats: a fraction is written as its shortest exact text.
     if isinstance(value, list):
-        return [_no_floats(one) for one in value]
+        return [_without_floats(item) for item in value]
     return repr(value) if isinstance(value, float) else value
 
 
-def assemble(identity: dict, results: dict[str, list[shards.ShardResult]]) -> dict:
-    """The whole manifest from the identity and each split's shard results in order."""
-    splits = {}
-    for split, parts in results.items():
-        counts = {
-            name: [sum(c) for c in zip(*(p.class_counts[name] for p in parts), strict=True)]
-            for name in parts[0].class_counts
-        }
-        splits[split] = {
-            "count": sum(part.count for part in parts),
-            "class_counts": {name: column for name, column in counts.items() if any(column)},
-            "content_digest": hashlib.sha256(b"".join(part.digests for part in parts)).hexdigest(),
-            "shards": [part.entry() for part in parts],
-        }
-    manifest = {**identity, "splits": splits, "environment": environment()}
-    return {**manifest, "content_digest": overall_digest(manifest)}
+def assemble(identity: Identity, results: dict[str, list[ShardResult]]) -> Manifest:
+    """The whole manifest from the identity and each split's shards in order."""
+    manifest = Manifest(
+        **msgspec.structs.asdict(identity),
+        splits={split: split_entry(shards) for split, shards in results.items()},
+        environment=environment(),
+    )
+    return msgspec.structs.replace(manifest, content_digest=overall_digest(manifest.builtins()))
+
+
+def split_entry(results: list[ShardResult]) -> Split:
+    """A split's part of the manifest from its shards in order."""
+    counts = {
+        name: [sum(column) for column in zip(*(result.class_counts[name] for result in results), strict=True)]
+        for name in results[0].class_counts
+    }
+    return Split(
+        count=sum(result.count for result in results),
+        class_counts={name: column for name, column in counts.items() if any(column)},
+        content_digest=hashlib.sha256(b"".join(result.digests for result in results)).hexdigest(),
+        shards=[
+            Shard(name=r.name, bytes=r.bytes, sha256=r.sha256, count=r.count, content_digest=r.content_digest)
+            for r in results
+        ],
+    )
 
 
 def overall_digest(manifest: dict) -> str:
     """The dataset's identity: SHA-256 over what it is and each split's content, whatever the shards look like.
 
     The default recipe, the knob's name and the environment are not part of it.
+
+    Arguments:
+        manifest: as plain dictionaries, under the JSON's keys.
     """
-    content = {key: manifest[key] for key in KEYS if key not in DESCRIPTIVE}
+    content = {key: value for key, value in manifest.items() if key not in DESCRIPTIVE}
     content["splits"] = {name: [split["count"], split["content_digest"]] for name, split in manifest["splits"].items()}
-    return hashlib.sha256(strict_json.dumps(content).encode()).hexdigest()
+    return hashlib.sha256(dumps_json(content).encode()).hexdigest()
 
 
-def environment() -> dict:
+def environment() -> dict[str, str]:
     """Versions and platform, informative only."""
-    import numpy
-    import PIL.features
-
     return {
-        "python": platform.python_version(), "numpy": numpy.__version__, "pillow": PIL.__version__,
-        "jpeg": PIL.features.version("jpg") or "", "zlib": zlib.ZLIB_RUNTIME_VERSION,
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "pillow": PIL.__version__,
+        "jpeg": PIL.features.version("jpg") or "",
+        "zlib": zlib.ZLIB_RUNTIME_VERSION,
         "platform": f"{platform.system()}-{platform.machine()}",
-    }  # fmt: skip
+    }
 
 
-def write(folder: Path, manifest: dict) -> None:
-    """Write the manifest atomically: it appears whole or not at all."""
-    partial = folder / f"{NAME}.{os.getpid()}.tmp"
-    try:
-        with open(partial, "w", encoding="ascii") as file:
-            file.write(strict_json.dumps(manifest) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(folder / NAME)
-    finally:
-        partial.unlink(missing_ok=True)
-    shards.sync_folder(folder)
+def differences(before: dict, after: dict) -> str:
+    """What differs between two identities as plain dictionaries, name by name, for an error.
+
+    >>> differences({"seed": 1, "options": {"a": 1, "b": 2}}, {"seed": 1, "options": {"a": 1, "b": 3}})
+    'options.b: 2 there, 3 here'
+    """
+    absent = object()  # equal to no value that an option may have
+
+    def text(value) -> str:
+        shown = "nothing" if value is absent else value if isinstance(value, str) else dumps_json(value)
+        return shown if len(shown) <= 100 else f"{shown[:100]}..."
+
+    old, new = _flat(before), _flat(after)
+    return "; ".join(
+        f"{name}: {text(old.get(name, absent))} there, {text(new.get(name, absent))} here"
+        for name in sorted({*old, *new})
+        if old.get(name, absent) != new.get(name, absent)
+    )
 
 
-def read(folder: Path) -> dict:
+def _flat(value: dict, before: str = "") -> dict:
+    flat = {}
+    for key, inner in value.items():
+        nested = isinstance(inner, dict) and inner
+        flat.update(_flat(inner, f"{before}{key}.") if nested else {f"{before}{key}": inner})
+    return flat
+
+
+# The file
+
+
+def write(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest: it appears whole or not at all."""
+    with write_atomic(folder / NAME) as file:
+        file.write(dumps_json(manifest.builtins()).encode() + b"\n")
+
+
+def read(folder: str | Path) -> Manifest:
     """The manifest of a folder, its schema and its digest checked.
 
     Raises:
         UserError: no folder, no manifest, or one that does not agree with itself.
     """
-    path = Path(folder) / NAME
+    folder = Path(folder)
+    path = folder / NAME
     if not path.is_file():
-        if (Path(folder) / JOURNAL).is_file():
+        if (folder / UNFINISHED).is_file():
             raise UserError(f"{folder}: an unfinished build; run the same `bench generate` again, and it goes on")
-        state = (
-            "is not there" if not Path(folder).exists() else f"has no {NAME}" if Path(folder).is_dir() else "is a file"
-        )
+        state = "is not there" if not folder.exists() else f"has no {NAME}" if folder.is_dir() else "is a file"
         raise UserError(f"{folder}: the dataset folder {state}; make it with `bench generate NAME --out {folder}`")
     try:
-        manifest = strict_json.loads(path.read_bytes(), str(path))
+        manifest = msgspec.convert(loads_json(path.read_bytes(), str(path)), Manifest)
     except UserError as error:
         raise UserError(f"{error}; or {REMEDY}") from None
-    faults = strict_json.faults(manifest, KEYS, "the manifest")
-    if not faults and manifest["schema"] != SCHEMA:
-        faults = [f"schema {manifest['schema']} is not {SCHEMA}, the one this version reads"]
-    if not faults:
-        faults = _shape_faults(manifest)
-    if not faults:
-        for name, split in manifest["splits"].items():
-            faults += strict_json.faults(split, SPLIT_KEYS, f"split {name}")
-            for feature, column in split.get("class_counts", {}).items() if not faults else []:
-                if feature not in manifest["features"] or not _naturals(
-                    column, manifest["features"][feature]["classes"]
-                ):
-                    faults.append(f"split {name}: the class_counts of {feature} are no counts of its classes")
-            for shard in split.get("shards", []) if not faults else []:
-                faults += strict_json.faults(shard, SHARD_KEYS, f"a shard of {name}")
-                faults += (
-                    [] if faults or _safe(shard["name"], name) else [f"{shard['name']!r} is no shard name of {name}"]
-                )
-            if not faults and split["count"] != sum(shard["count"] for shard in split["shards"]):
-                faults.append(f"split {name}: the shards' counts do not add up to {split['count']}")
-    if not faults and manifest["content_digest"] != overall_digest(manifest):
-        faults.append("its content_digest does not follow from its contents")
+    except msgspec.ValidationError as error:
+        raise UserError(f"{path}: {error}. Restore the manifest, or {REMEDY}") from None
+    faults = _faults(manifest)
+    if not faults and manifest.content_digest != overall_digest(manifest.builtins()):
+        faults = ["its content_digest does not follow from its contents"]
     if faults:
         raise UserError(f"{path}: {'; '.join(faults)}. Restore the manifest, or {REMEDY}")
     return manifest
 
 
-def _shape_faults(manifest: dict) -> list[str]:
-    shape, faults = manifest["picture_shape"], []
-    if not _naturals(shape, 3) or 0 in shape or shape[2] not in (1, 3):
-        faults.append(f"picture_shape {shape} is not height, width and 1 or 3 channels")
-    for name, feature in manifest["features"].items():
-        faults += strict_json.faults(feature, {"classes": int, "many": bool}, f"feature {name}")
-        if not faults and not 1 <= feature["classes"] <= 2**20:
-            faults.append(f"feature {name}: {feature['classes']} classes")
-    for role, source in manifest["sources"].items():
-        with_classes = isinstance(source, dict) and "classes" in source  # pictures have names for them, digits none
-        known = {**SOURCE_KEYS, "classes": list} if with_classes else SOURCE_KEYS
-        faults += strict_json.faults(source, known, f"source {role}")
-    constant = manifest["constant_channels"]
-    if constant is not None:
-        faults += strict_json.faults(constant, {"label": str, "max": int}, "constant_channels")
-        if not faults and constant["max"] < 1:
-            faults.append(f"constant_channels: max {constant['max']} is not at least 1")
-    for name, pair in manifest["probes"].items():
-        if (
-            not isinstance(pair, list)
-            or len(pair) != 2
-            or not all(isinstance(s, str) and s in manifest["splits"] for s in pair)
-        ):
-            faults.append(f"the probe {name} must name two splits, got {pair}")
+def _faults(manifest: Manifest) -> list[str]:
+    # What the types leave open: names that must agree, counts that must add up.
+    faults = [
+        f"the probe {name} must name two splits, got {list(pair)}"
+        for name, pair in manifest.probes.items()
+        if not set(pair) <= set(manifest.splits)
+    ]
+    for name, split in manifest.splits.items():
+        for feature, column in split.class_counts.items():
+            if feature not in manifest.features or len(column) != manifest.features[feature].classes:
+                faults.append(f"split {name}: the class_counts of {feature} are no counts of its classes")
+        faults += [
+            f"{shard.name!r} is no shard name of {name}" for shard in split.shards if not _is_shard(shard.name, name)
+        ]
+        if split.count != sum(shard.count for shard in split.shards):
+            faults.append(f"split {name}: the shards' counts do not add up to {split.count}")
     return faults
 
 
-def _naturals(value, length: int) -> bool:
-    return isinstance(value, list) and len(value) == length and all(type(one) is int and one >= 0 for one in value)
-
-
-def _safe(name: str, split: str) -> bool:
+def _is_shard(name: str, split: str) -> bool:
     # A shard is a plain file beside the manifest: no path, no other split.
     number = name.removeprefix(f"{split}-").removesuffix(".tar")
     return name == f"{split}-{number}.tar" and number.isdigit() and "/" not in split
+
+
+# The registry
+
+
+class Registered(Entry, frozen=True, kw_only=True):
+    """A dataset that the package vouches for; the options are those of its manifest."""
+
+    title: str
+    dataset: str
+    version: int
+    options: dict[str, Any]
+    seed: int
+    content_digest: str
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it can be rebuilt without any file."""
+        return all(value in (None, *EMBEDDED) for name, value in self.options.items() if is_source(name))
+
+
+@lru_cache(maxsize=1)
+def registered() -> list[Registered]:
+    """The datasets whose content digests this package vouches for: "official" is decided here, never by a manifest.
+
+    >>> len(registered()) >= 12
+    True
+    """
+    return msgspec.convert(loads_json(REGISTRY.read_bytes(), str(REGISTRY), floats=True), list[Registered])
+
+
+def registered_as(digest: str) -> str:
+    """Whether a content digest is a registered one, in words.
+
+    >>> registered_as("0" * 64)
+    'not a registered dataset'
+    """
+    titles = [entry.title for entry in registered() if entry.content_digest == digest]
+    return f"registered: {titles[0]}" if titles else "not a registered dataset"

@@ -3,12 +3,15 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from generators import catalog, strict_yaml
+import yaml
+
+from generators import catalog
+from generators.catalog import check_options, convert, did_you_mean
 from generators.dataset import Dataset, UserError
-from generators.options import check_options, convert, did_you_mean
+from generators.files import loads_yaml
 
 ENDINGS = (".yaml", ".yml")
-KEYS = {"dataset": str, "seed": int, "shard_size": int, "options": dict}
+KEYS = {"dataset": (str, "a text"), "seed": (int, "an integer"), "shard_size": (int, "an integer")}
 
 
 @dataclass
@@ -31,8 +34,39 @@ def read(path: str | Path) -> Spec:
     Raises:
         UserError: no such file, no YAML, or every unknown key, missing key and wrong value at once.
     """
+    content = _content(path)
+    keys = [*KEYS, "options"]
+    faults = [
+        f"unknown key {key!r}, {did_you_mean(str(key), keys)}" + _belongs(key, content)
+        for key in content
+        if key not in keys
+    ]
+    if content.get("dataset") is None:
+        faults.append("the key 'dataset' is missing: a dataset's name or the path of its .py file")
+    values = {}
+    for key, (kind, words) in KEYS.items():
+        try:
+            values |= {} if content.get(key) is None else {key: convert(content[key], kind)}
+        except ValueError:
+            faults.append(f"{key} must be {words}, got {content[key]!r}")
+    options = content.get("options") or {}
+    if not isinstance(options, dict) or not all(isinstance(name, str) for name in options):
+        faults.append(f"options must be names and values, got {options!r}")
+        options = {}
+    if "dataset" in values:
+        try:
+            cls = catalog.load_class("generators.datasets", values["dataset"], Dataset)
+            faults += check_options(cls, options, cls.name)[1]
+        except UserError as error:
+            faults.append(str(error))
+    if faults:
+        raise UserError("\n".join(f"{path}: {fault}" for fault in faults))
+    return Spec(**values, options=options)
+
+
+def _content(path: str | Path) -> dict:
     try:
-        content = strict_yaml.loads(Path(path).read_text(encoding="utf-8"))
+        content = loads_yaml(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(
             f"{path}: no such file; `bench generate DATASET --print-config` prints one to start from"
@@ -45,32 +79,7 @@ def read(path: str | Path) -> Spec:
         raise UserError(
             f"{path}: a spec is a file of names and values (dataset, options, seed), got {type(content).__name__}"
         )
-    faults = [
-        f"unknown key {key!r}, {did_you_mean(str(key), KEYS)}" + _belongs(key, content)
-        for key in content
-        if key not in KEYS
-    ]
-    if content.get("dataset") is None:
-        faults.append("the key 'dataset' is missing: a dataset's name or the path of its .py file")
-    values = {}
-    for key, kind in KEYS.items():
-        if content.get(key) is None:
-            continue
-        try:
-            values[key] = convert(content[key], kind) if kind in (str, int) else _options(content[key])
-        except ValueError:
-            words = {str: "a text", int: "an integer", dict: "names and values"}[kind]
-            faults.append(f"{key} must be {words}, got {content[key]!r}")
-    faults += _option_faults(values)
-    if faults:
-        raise UserError("\n".join(f"{path}: {fault}" for fault in faults))
-    return Spec(**values)
-
-
-def _options(value) -> dict:
-    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
-        raise ValueError
-    return value
+    return content
 
 
 def _belongs(key, content: dict) -> str:
@@ -79,18 +88,8 @@ def _belongs(key, content: dict) -> str:
         cls = catalog.load_class("generators.datasets", str(content.get("dataset")), Dataset)
     except UserError:
         return ""
-    known = check_options(cls, {key: content[key]}, cls.name)[1]
-    return "" if any("unknown option" in fault for fault in known) else "; it is an option: write it below `options:`"
-
-
-def _option_faults(values: dict) -> list[str]:
-    if "dataset" not in values:
-        return []
-    try:
-        cls = catalog.load_class("generators.datasets", values["dataset"], Dataset)
-    except UserError as error:
-        return [str(error)]
-    return check_options(cls, values.get("options", {}), cls.name)[1]
+    faults = check_options(cls, {key: content[key]}, cls.name)[1]
+    return "" if any("unknown option" in fault for fault in faults) else "; it is an option: write it below `options:`"
 
 
 def write(dataset: Dataset, reference: str, seed: int, shard_size: int) -> str:
@@ -99,7 +98,5 @@ def write(dataset: Dataset, reference: str, seed: int, shard_size: int) -> str:
     >>> print(write(catalog.dataset("randbit", {"train": 5}), "randbit", 0, 2000).splitlines()[0])
     dataset: randbit
     """
-    import yaml
-
-    content = {"dataset": reference, "seed": seed, "shard_size": shard_size, "options": dict(dataset.given)}
+    content = {"dataset": reference, "seed": seed, "shard_size": shard_size, "options": dict(dataset.open_options)}
     return yaml.safe_dump(content, sort_keys=False)

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from generators import strict_json
 from generators.dataset import UserError
+from generators.files import dumps_json
 
 METRIC_VIEWS = 2  # drawn to measure alignment, whatever the method
 MOST_TRACED = 100  # steps of a trace: a record stays small
@@ -333,7 +333,7 @@ class Cell(Struct):
 
 def digest_of(spec: Any) -> str:
     """SHA-256 of the canonical JSON of plain values."""
-    return hashlib.sha256(strict_json.dumps(spec).encode()).hexdigest()
+    return hashlib.sha256(dumps_json(spec).encode()).hexdigest()
 
 
 def value_text(value: Any) -> str:

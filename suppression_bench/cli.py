@@ -26,11 +26,21 @@ COMMANDS = {
     "describe": "data:describe",
     "verify": "data:verify",
     "export": "data:export",
+    "run": "run:run",
+    "speed": "run:speed",
+    "table": "results:table",
+    "plot": "results:plot",
+    "report": "results:report",
+    "localize": "results:localize",
+    "check": "check:check",
+    "submit": "leaderboard:submit",
+    "leaderboard check": "leaderboard:check",
+    "leaderboard rerun": "leaderboard:rerun",
+    "leaderboard build": "leaderboard:build",
+    "list": "catalog:list_names",
+    "conformance": "catalog:conformance",
 }
-OLD = {
-    "check": "", "conformance": "", "leaderboard": "", "list": "", "localize": "", "plot": "", "report": "", "run": "",
-    "speed": "", "submit": "", "table": "",
-}  # fmt: skip
+GROUPS = {"leaderboard": "Check, rerun and show what competes."}  # of commands with two words
 OF_A_DATASET = ("generate", "preview")  # their flags depend on the dataset that is named
 # What the machine, not the input, has to answer for.
 MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO}
@@ -50,12 +60,9 @@ def main(arguments: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot write ▼ or ± still gets the rest
             stream.reconfigure(errors="backslashreplace")
     try:
-        if arguments and arguments[0] in OLD:
-            module = importlib.import_module(f"suppression_bench.commands.{arguments[0]}")
-            return module.run(arguments[1:]) or 0
         return app_for(arguments)(arguments) or 0
     except CycloptsError as error:
-        return _failed(sentence(error, [*COMMANDS, *OLD]), 2)
+        return _failed(sentence(error, list(COMMANDS)), 2)
     except BrokenPipeError:  # the reader of our output has left, as in `bench table ... | head`
         sys.stderr.close()
         return 0
@@ -80,6 +87,8 @@ def main(arguments: list[str] | None = None) -> int:
 def app_for(arguments: list[str]) -> App:
     """All commands, by name; of those whose flags depend on a dataset, the one that these arguments call."""
     app = new_app("bench", help=HELP, version=_version)
+    for name, text in GROUPS.items():
+        app.command(App(name, help=text))
     for name, target in COMMANDS.items():
         module, function = target.split(":")
         if name in OF_A_DATASET and arguments[:1] == [name]:
@@ -88,12 +97,9 @@ def app_for(arguments: list[str]) -> App:
         else:
             *parents, word = name.split()
             parent = app[parents[0]] if parents else app
-            text = _summaries(module)[function]
+            called = arguments[: len(parents) + 1] == name.split()  # its page is the whole docstring
+            text = None if called else _summaries(module)[function]
             parent.command(f"suppression_bench.commands.{module}:{function}", name=word, help=text)
-    for name in OLD:
-        path = Path(__file__).parent / "commands" / f"{name}.py"
-        text = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0]
-        app.command(f"suppression_bench.commands.{name}:run", name=name, help=text)
     return app
 
 

@@ -13,8 +13,10 @@ from typing import Any
 
 import msgspec
 
-from generators import catalog, manifest, options, strict_yaml
+from generators import catalog, manifest
+from generators.catalog import check_parameters, convert, did_you_mean, parameters
 from generators.dataset import Dataset, UserError, is_source
+from generators.files import loads_yaml
 from suppression_bench.cell import (
     Augmentation,
     Cell,
@@ -106,7 +108,7 @@ def cells_of_folder(folder: Path, method: str, recipe: str | None, settings: dic
     facts = manifest.read(folder)
     faults = Faults()
     origin = Origin("bench run", varied=tuple(settings), folder=folder.absolute(), facts=facts)
-    cells = compose(method, recipe or facts["recipe"], [("--set", settings)], list(range(seeds)), origin, faults)
+    cells = compose(method, recipe or facts.recipe, [("--set", settings)], list(range(seeds)), origin, faults)
     faults.raise_if_any()
     return cells
 
@@ -148,10 +150,10 @@ def read_yaml(folder: Path, name: str) -> tuple[dict, str]:
     if is_path and not path.is_file():
         raise UserError(f"{name}: no such file; give a {kind}'s name ({', '.join(names)}) or the path of a .yaml file")
     if not path.is_file():
-        hint = options.did_you_mean(name, names)
+        hint = did_you_mean(name, names)
         raise UserError(f"unknown {kind} {name!r}: {hint}, or give the path of a .yaml file")
     try:
-        content = strict_yaml.loads(path.read_text(encoding="utf-8"))
+        content = loads_yaml(path.read_text(encoding="utf-8"))
     except ValueError as error:  # or a text that is not UTF-8
         raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
     if not isinstance(content, dict):
@@ -201,7 +203,7 @@ def well_formed(mapping: Any, keys: type[msgspec.Struct], what: str, faults: Fau
         faults.append(f"{what}: expected names and values, got {mapping!r}")
         return {}
     fields = {entry.name: entry for entry in msgspec.structs.fields(keys)}
-    faults += [f"{what}: unknown key {key!r}, {options.did_you_mean(key, fields)}" for key in mapping.keys() - fields]
+    faults += [f"{what}: unknown key {key!r}, {did_you_mean(key, fields)}" for key in mapping.keys() - fields]
     faults += [
         f"{what}: the key {name!r} is missing" for name, f in fields.items() if f.required and name not in mapping
     ]
@@ -251,7 +253,7 @@ def tiers_of(suite: dict, what: str, faults: Faults) -> list[Tier]:
     if default is None and "tier" not in suite:
         faults.append(f"{what}: the key 'tier' is missing: it names the default one of the tiers")
     elif default is not None and default not in tiers:
-        hint = options.did_you_mean(default, map(str, tiers))
+        hint = did_you_mean(default, map(str, tiers))
         faults.append(f"{what}: unknown default tier {default!r}, {hint}")
     merged = []
     for name, content in tiers.items():
@@ -287,7 +289,7 @@ def chosen_tier(suite: dict, tier: str | None, what: str, faults: Faults) -> str
         faults.append(f"{what} has no tiers: leave --tier {tier} out")
         return ""
     if tier not in names:
-        faults.append(f"{what}: unknown tier {tier!r}, {options.did_you_mean(tier, names)}")
+        faults.append(f"{what}: unknown tier {tier!r}, {did_you_mean(tier, names)}")
     return tier
 
 
@@ -347,7 +349,7 @@ class Origin:
     strength: str | None = None
     varied: tuple[str, ...] = ()
     folder: Path | None = None
-    facts: dict[str, Any] | None = None
+    facts: manifest.Manifest | None = None
 
 
 def compose(
@@ -444,7 +446,7 @@ class PlugIns:
             keyword = inspect.Parameter.KEYWORD_ONLY
             return {f.name: inspect.Parameter(f.name, keyword, default=f.default, annotation=f.type) for f in fields}
         target = self.targets.get(section)
-        return options.parameters(target, PASSED_IN if section == "loss" else ()) if target else {}
+        return parameters(target, PASSED_IN if section == "loss" else ()) if target else {}
 
     def plugin(self, kind: str, sections: dict[str, dict]) -> PlugIn:
         """A plug-in's part of the spec; a user's file is part of it by its digest: edit it, and the cell is another."""
@@ -520,9 +522,9 @@ def _dataset_setting(
     """The dataset's part of the spec, and its options with the paths of sources."""
     seed, bits = section.pop("seed"), section.pop("bits")
     if origin.facts:
-        facts, constant = origin.facts, origin.facts["constant_channels"]
-        most, file = constant["max"] if constant else 0, None
-        name, version, seed, public = (facts[key] for key in ("dataset", "version", "seed", "options"))
+        facts, constant = origin.facts, origin.facts.constant_channels
+        most, file = constant.max if constant else 0, None
+        name, version, seed, public = facts.dataset, facts.version, facts.seed, facts.options
     else:
         cls, reference = plugins.targets["data"], plugins.references["data"]
         most = cls.constant_channels.max if cls.constant_channels else 0
@@ -538,7 +540,7 @@ def _with_names(cell: Cell, origin: Origin, plugins: PlugIns, local_options: dic
     """The cell with its strength and the varied settings that people know it by."""
     names = plugins.option_names()
     values = {**cell.settings(), **{f"data.{name}": value for name, value in local_options.items()}}
-    knob = f"data.{origin.facts['strength']}" if origin.facts and origin.facts["strength"] else None
+    knob = f"data.{origin.facts.strength}" if origin.facts and origin.facts.strength else None
     if origin.strength:
         knob = full_name(origin.strength, names, origin.what)
     strength = Strength(key=knob.partition(".")[2], value=values.get(knob)) if knob else None
@@ -588,9 +590,9 @@ def full_name(key: str, names: dict[str, list[str]], what: str) -> str:
     section, dot, name = key.partition(".")
     if dot:
         if section not in names:
-            raise UserError(f"{what}: unknown section {section!r} in {key!r}, {options.did_you_mean(section, names)}")
+            raise UserError(f"{what}: unknown section {section!r} in {key!r}, {did_you_mean(section, names)}")
         if name not in names[section] and not (name == "name" and section in ("method", "loss", "encoder")):
-            raise UserError(f"{what}: unknown setting {key!r}, {options.did_you_mean(name, names[section])}")
+            raise UserError(f"{what}: unknown setting {key!r}, {did_you_mean(name, names[section])}")
         return key
     owners = [section for section, settings in names.items() if key in settings]
     if len(owners) == 1:
@@ -598,7 +600,7 @@ def full_name(key: str, names: dict[str, list[str]], what: str) -> str:
     if owners:
         raise UserError(f"{what}: {key!r} is ambiguous, say {' or '.join(f'{owner}.{key}' for owner in owners)}")
     everything = sorted({setting for settings in names.values() for setting in settings})
-    raise UserError(f"{what}: unknown setting {key!r}, {options.did_you_mean(key, everything)}")
+    raise UserError(f"{what}: unknown setting {key!r}, {did_you_mean(key, everything)}")
 
 
 def merge(layers: list[Layer], plugins: PlugIns, faults: Faults) -> dict[str, Any]:
@@ -631,12 +633,12 @@ def resolve(merged: dict[str, Any], plugins: PlugIns, origin: Origin, faults: Fa
     for name in ("seed", "bits"):
         value = given["data"].pop(name, 0)
         try:
-            numbers[name] = options.convert(value, int)
+            numbers[name] = convert(value, int)
         except ValueError:
             faults.append(f"{origin.what}: data.{name} must be an integer, got {value!r}")
     sections: dict[str, dict[str, Any]] = {}
     for section in SECTIONS:
-        sections[section], wrong = options.check_parameters(plugins.parameters(section), given[section], section)
+        sections[section], wrong = check_parameters(plugins.parameters(section), given[section], section)
         faults += [f"{origin.what}: {fault}" for fault in wrong]
     sections["data"] |= numbers
     if len(faults) == before:
@@ -686,7 +688,7 @@ def select(cells: list[LocatedCell], only: dict[str, list]) -> list[LocatedCell]
         if not having:
             names = {name.partition(".")[2] for cell in cells for name in cell.cell.settings()}
             names |= {"method", "loss", "encoder", "seed"}
-            raise UserError(f"--only {key}: no cell has it, {options.did_you_mean(key, names)}")
+            raise UserError(f"--only {key}: no cell has it, {did_you_mean(key, names)}")
         kept = [cell for cell, value in having if any(_is_same(value, choice) for choice in values)]
         if not kept:
             present = ", ".join(dict.fromkeys(value_text(value) for _, value in having))

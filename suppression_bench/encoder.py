@@ -84,8 +84,8 @@ def decoder(latent: int, shape: tuple[int, int, int], batch_norm: dict) -> nn.Se
     layers.append(nn.Unflatten(1, (filters[0], *sizes[0])))
     for position, (size, wide, narrow) in enumerate(zip(sizes[1:], filters[:-1], filters[1:], strict=True)):
         # A side that lost a pixel to rounding on the way down gets it back.
-        missing = tuple(side - ((small - 1) * 2 + 3) for side, small in zip(size, sizes[position], strict=True))
+        down, across = (side - ((small - 1) * 2 + 3) for side, small in zip(size, sizes[position], strict=True))
         last = position + 2 == len(sizes)
-        layers.append(nn.ConvTranspose2d(wide, narrow, 3, stride=2, output_padding=missing, bias=last))
+        layers.append(nn.ConvTranspose2d(wide, narrow, 3, stride=2, output_padding=(down, across), bias=last))
         layers += [] if last else [nn.BatchNorm2d(narrow, **batch_norm), nn.ReLU()]
     return nn.Sequential(*layers)

@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import torch
 
-from generators import estimate as sizes
-from generators.card import table
+from generators.build import expected_bytes, size_text
 from generators.dataset import UserError, is_source
-from generators.pending import pending
+from generators.describe import table
+from generators.sources import pending
 from suppression_bench import run
 from suppression_bench.cell import Cell, settings_key, value_text
 from suppression_bench.config import LocatedCell
@@ -233,17 +233,17 @@ def _data_lines(cells: Sequence[LocatedCell]) -> list[str]:
             lines.append(f"data: {located.cell.dataset.name}: {'; '.join(filter(None, first))}")
             continue
         plan = run.plan_data(located)
-        pairs = plan.facts["options"].items()
+        pairs = plan.facts.options.items()
         shown = " ".join(f"{key}={value_text(value)}" for key, value in pairs if value is not None)
-        name = f"{plan.facts['dataset']} {shown} ({sum(plan.counts.values())} samples)"
+        name = f"{plan.facts.dataset} {shown} ({sum(plan.counts.values())} samples)"
         if plan.dataset is None or plan.is_there:
             lines.append(f"data: {name}: there")
         else:
-            size = sizes.expected_bytes(plan.dataset, located.cell.dataset.seed)
+            size = expected_bytes(plan.dataset, located.cell.dataset.seed)
             missing_bytes += size
-            lines.append(f"data: {name}: would be generated, about {sizes.words(size)}")
+            lines.append(f"data: {name}: would be generated, about {size_text(size)}")
     if missing_bytes and len(lines) > 1:
-        lines.append(f"data: about {sizes.words(missing_bytes)} to generate in all")
+        lines.append(f"data: about {size_text(missing_bytes)} to generate in all")
     return lines
 
 
@@ -340,13 +340,12 @@ class Budget:
             self.skipped.append((cell, duration))
         return fits
 
-    def report(self, total: int, text: str, command: str, ran: bool) -> str:
+    def report(self, total: int, text: str, ran: bool) -> str:
         """The cells that were skipped, and how to go on.
 
         Arguments:
             total: cells of the run.
             text: the budget as the user gave it.
-            command: that goes on.
             ran: whether any cell was run or finished; else the same command would not get further.
         """
         lines = [
@@ -354,7 +353,7 @@ class Budget:
             for cell, duration in self.skipped
         ]
         if ran:
-            lines.append(f"{len(self.skipped)} of {total} cells did not fit into {text}; to go on: {command}")
+            lines.append(f"{len(self.skipped)} of {total} cells did not fit into {text}; the same command goes on")
         else:
             gone = words(self.clock() - self.began)
             lines.append(f"none of {total} cells fits into {text}, of which preparation took {gone}: raise --budget")

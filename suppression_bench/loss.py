@@ -1,7 +1,7 @@
 """The contract of a loss: a pure function of two views' projections, and what it declares about itself."""
 
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
@@ -13,14 +13,36 @@ from generators.dataset import UserError
 # none, but for those that are handed in, and then the first view alone is an anchor (a query against a queue).
 Pairs = Literal["all", "cross", "given"]
 
+# Of methods that draw their input again: whether a constant channel counts as one variable or at every pixel, and how
+# far a drawing is from the input.
+Planes = Literal["once", "every-pixel"]
+Likelihood = Literal["bernoulli", "squared-error"]
+
+
+class Loss(Protocol):
+    """A loss: `name(z1, z2, *, <options>) -> scalar`, z1 and z2 the (N, d) projections of the two views.
+
+    It may also take `negatives` (M, d), `labels` (N,) or `generator`, which are no options but are passed in. What it
+    declares of itself are its attributes, set by `declares`.
+    """
+
+    normalises: bool
+    negatives: bool
+    needs_labels: bool
+    symmetric: bool
+    version: int
+
+    def __call__(self, z1: Tensor, z2: Tensor, **options) -> Tensor: ...
+
+
+# Arguments of a loss that the harness passes in; everything else behind `*` is an option.
+PASSED_IN = ("negatives", "labels", "generator")
+
 
 def declares(
     *, normalises: bool, negatives: bool = False, needs_labels: bool = False, symmetric: bool = True, version: int = 1
-) -> Callable:
+) -> Callable[[Callable], Callable]:
     """Mark a loss function with what the harness must know of it.
-
-    A loss is `name(z1, z2, *, <options>) -> scalar`, z1 and z2 the (N, d) projections of the two views; it may also
-    take `negatives` (M, d), `labels` (N,) or `generator`, which are no options but are passed in.
 
     Arguments:
         normalises: whether it scales its inputs itself (at its default options): their length then changes nothing.
@@ -41,10 +63,6 @@ def declares(
         return function
 
     return mark
-
-
-# Arguments of a loss that the harness passes in; everything else behind `*` is an option.
-PASSED_IN = ("negatives", "labels", "generator")
 
 
 def require(holds: bool, sentence: str) -> None:
@@ -191,7 +209,8 @@ def same_class(labels: Tensor | None) -> Tensor:
     Raises:
         UserError: no labels, or not one integer a sample.
     """
-    require(labels is not None, "this loss needs the samples' labels: use it with a method that reads labels")
+    if labels is None:
+        raise UserError("this loss needs the samples' labels: use it with a method that reads labels")
     require(labels.ndim == 1, f"this loss needs one label a sample, got labels of shape {tuple(labels.shape)}")
     both = labels.repeat(2)
     return both[:, None] == both[None, :]
@@ -209,8 +228,8 @@ def reconstruction_error(
     view: Tensor,
     image_channels: int,
     *,
-    planes: Literal["once", "every-pixel"],
-    likelihood: Literal["bernoulli", "squared-error"],
+    planes: Planes,
+    likelihood: Likelihood,
 ) -> Tensor:
     """How far each drawing is from its input, (B,): summed over pixels and channels.
 

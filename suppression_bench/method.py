@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from suppression_bench.encoder import Encoder
@@ -119,3 +120,9 @@ class Method(nn.Module, ABC):
 
     def after_step(self, progress: float) -> None:
         """Called after each optimizer step with the share of training done, in (0, 1]."""
+
+
+@torch.no_grad()
+def follow(moving: nn.Module, online: nn.Module, share: float) -> None:
+    """Move every parameter of a network by `share` of the way to another's: its moving average, step by step."""
+    torch._foreach_lerp_([*moving.parameters()], [*online.parameters()], share)  # pyright: ignore[reportPrivateImportUsage]

@@ -15,8 +15,9 @@ import msgspec
 import numpy as np
 import torch
 
-from generators import build, catalog, executor, manifest, strict_json
+from generators import build, catalog, executor, manifest
 from generators.dataset import Dataset, UserError
+from generators.files import dumps_json, make_folder
 from generators.randomness import random_words
 from generators.sources import data_root
 from suppression_bench.config import LocatedCell
@@ -199,7 +200,7 @@ def check(prepared: Prepared) -> None:
     if cell.loss:
         _try_loss(prepared.located, method)
     if method.trains:
-        cell.train.steps_per_epoch(data.manifest["splits"]["pretrain"]["count"])
+        cell.train.steps_per_epoch(data.manifest.splits["pretrain"].count)
         if cell.train.micro_batch:
             gradient_cache.require(method, cell.method.name)
 
@@ -290,7 +291,7 @@ class DataPlan:
     """
 
     dataset: Dataset | None
-    facts: dict[str, Any]
+    facts: manifest.Identity
     counts: dict[str, int]
     folder: Path
 
@@ -303,7 +304,7 @@ def data_key(located: LocatedCell) -> str:
     """The same text for cells on the same data."""
     if located.dataset is None:
         return str(located.folder)
-    return strict_json.dumps([*located.dataset, located.cell.dataset.seed])
+    return dumps_json([*located.dataset, located.cell.dataset.seed])
 
 
 def plan_data(located: LocatedCell) -> DataPlan:
@@ -315,15 +316,15 @@ def plan_data(located: LocatedCell) -> DataPlan:
     if located.dataset is None:
         facts = manifest.read(Path(str(located.folder)))
         return DataPlan(
-            None, facts, {name: split["count"] for name, split in facts["splits"].items()}, Path(str(located.folder))
+            None, facts, {name: split.count for name, split in facts.splits.items()}, Path(str(located.folder))
         )
     name, options = located.dataset
     dataset = catalog.dataset(name, options)
     facts = manifest.identity(dataset, located.cell.dataset.seed)
-    identity = dict(facts)
+    identity = facts.builtins()
     if catalog.is_path(name):  # a user's file may change without a new version: then its data are made anew
         identity["file"] = catalog.file_digest("generators.datasets", name)
-    short = hashlib.sha256(strict_json.dumps(identity).encode()).hexdigest()[:12]
+    short = hashlib.sha256(dumps_json(identity).encode()).hexdigest()[:12]
     return DataPlan(dataset, facts, dataset.splits, data_root() / "datasets" / f"{dataset.name}-{short}")
 
 
@@ -351,7 +352,7 @@ def prepare(cells: Sequence[LocatedCell], workers: int, say: Callable[[str], Non
                     reference=located.dataset[0] if located.dataset else None,
                     say=say,
                 )
-            folders[key] = plan.folder, facts["content_digest"]
+            folders[key] = plan.folder, facts.content_digest
         folder, digest = folders[key]
         groups = Data(folder, located.cell.dataset.bits).groups()
         prepared.append(Prepared(located, folder, records.Data(digest=digest, groups=groups)))
@@ -400,7 +401,7 @@ def run_cells(
         admit: asked about each cell in its turn, when a worker is free for it; one that is not admitted has None in
             place of a record.
     """
-    build.make_folder(out / "cells")
+    make_folder(out / "cells")
     _extend_plan(out, cells)
     folders = [out / "cells" / prepared.cell.folder_name for prepared in cells]
     admitted: list[int] = []  # positions of cells; the executor counts the admitted ones from 0

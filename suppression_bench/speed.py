@@ -196,9 +196,7 @@ class CellTimer:
             "batch_size": training.batch_size,
             "views": self.method.views,
             "precision": training.precision,
-            "execution": {
-                name: value for name, value in execution.items() if value != getattr(Train(steps=1), name)
-            },
+            "execution": {name: value for name, value in execution.items() if value != getattr(Train(steps=1), name)},
             "images": "streamed" if streamed else on_device,
             "environment": provenance.environment(self.device),
         }

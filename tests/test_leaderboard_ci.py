@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 
 from suppression_bench.cli import main
@@ -44,8 +43,7 @@ def test_only_the_base_branch_is_installed_and_run():
 
 def test_it_names_flags_that_there_are(capsys):
     [check] = [step["run"] for step in STEPS if "bench" in step.get("run", "")]
-    with pytest.raises(SystemExit):
-        main(["leaderboard", "check", "--help"])
+    assert main(["leaderboard", "check", "--help"]) == 0
     known = capsys.readouterr().out
     flags = set(re.findall(r"(--[a-z-]+)", check))
     assert flags == {"--root", "--accepted", "--changed-list"} and all(flag in known for flag in flags)

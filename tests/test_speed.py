@@ -8,7 +8,7 @@ from small_cells import CPU, make_cell
 
 from suppression_bench import speed
 from suppression_bench.cli import main
-from suppression_bench.commands import speed as command
+from suppression_bench.commands.run import EMBEDDED, timed_cell
 from suppression_bench.encoder import Encoder
 from suppression_bench.training import loop, precision
 from suppression_bench.training.data import CAP
@@ -57,17 +57,17 @@ def test_json_holds_what_is_printed(randbit, capsys, monkeypatch):
 
 
 def test_the_default_data_are_embedded(tmp_path, monkeypatch):
-    made = command._cell(command._parser().read([]))
+    made = timed_cell(None, None, "simclr", [])
     assert made.dataset[0] == "randbit" and made.cell.recipe == "randbit-small" and made.cell.seed == 0
-    for recipe in command.EMBEDDED:
-        made = command._cell(command._parser().read(["--recipe", recipe]))
-        assert made.cell.recipe == recipe and made.dataset[0] == command.EMBEDDED[recipe]["dataset"]
+    for recipe in EMBEDDED:
+        made = timed_cell(None, recipe, "simclr", [])
+        assert made.cell.recipe == recipe and made.dataset[0] == EMBEDDED[recipe]["dataset"]
 
 
 def test_every_recipe_has_embedded_data():
     from suppression_bench.config import RECIPES
 
-    assert set(command.EMBEDDED) == {path.stem for path in RECIPES.glob("*.yaml")}
+    assert set(EMBEDDED) == {path.stem for path in RECIPES.glob("*.yaml")}
 
 
 @pytest.mark.parametrize(

@@ -58,14 +58,8 @@ class MultiDigits(Dataset):
         digit_source: str = "optdigits",
     ):
         count = 2 if count is None and not sizes else count
-        _check(
-            count,
-            sizes,
-            placement,
-            canvas,
-            digit_size,
-            dict(train=train, probe_train=probe_train, probe_test=probe_test),
-        )
+        numbers = {"train": train, "probe_train": probe_train, "probe_test": probe_test}
+        _check(count, sizes, placement, canvas, digit_size, numbers)
         self.canvas, self.placement, self.distinct, self.digit_size = canvas, placement, distinct, digit_size
         self.settled = {"count": count}
         self.strength = "sizes" if sizes else "count"
@@ -78,7 +72,7 @@ class MultiDigits(Dataset):
             raise UserError(
                 f"multidigits: --distinct {distinct} allows {most} digits per canvas, got {len(self.sizes)}"
             )
-        self._of_class = [np.flatnonzero(self.digits.labels["train"] == one) for one in range(sources.DIGIT_CLASSES)]
+        self._of_class = [np.flatnonzero(self.digits.labels["train"] == c) for c in range(sources.DIGIT_CLASSES)]
         self.sources = {"digits": self.digits}
         self._classes = {part: column.tolist() for part, column in self.digits.labels.items()}
         self.image_shape = (canvas, canvas, 1)
@@ -90,8 +84,8 @@ class MultiDigits(Dataset):
         for feature, side in self.probe_sizes.items():
             ending = f"-{side}" if sizes else ""
             self.probes[feature] = (f"probe-train{ending}", f"probe-test{ending}")
-            wanted = (probe_train or self.digits.count("train"), probe_test or self.digits.count("test"))
-            self.splits.update(zip(self.probes[feature], wanted, strict=True))
+            counts = (probe_train or self.digits.count("train"), probe_test or self.digits.count("test"))
+            self.splits.update(zip(self.probes[feature], counts, strict=True))
             self._split_size.update(dict.fromkeys(self.probes[feature], side))
 
     @classmethod
@@ -104,8 +98,8 @@ class MultiDigits(Dataset):
         sides = [self._split_size[split]] if probe else self.sizes
         available = self.digits.count(part)
         if probe:
-            turn, place = divmod(index, available)
-            chosen = [int(shuffled(stream.key.tobytes(), PROBE_ORDER, turn, available)[place])]
+            turn, position = divmod(index, available)
+            chosen = [int(shuffled(stream.key.tobytes(), PROBE_ORDER, turn, available)[position])]
         else:
             chosen = self._choose(stream, available, len(sides))
         classes = [self._classes[part][source] for source in chosen]
@@ -113,41 +107,40 @@ class MultiDigits(Dataset):
         for feature, side in self.probe_sizes.items():
             if sides.count(side) == 1:  # with two digits of one size "the" digit of that size does not exist
                 labels[feature] = classes[sides.index(side)]
-        tops, lefts = self._places(stream, sides)
+        tops, lefts = self._corners(stream, sides)
         return labels, {"part": part, "source": chosen, "size": sides, "top": tops, "left": lefts}
 
-    def _choose(self, stream, available: int, wanted: int) -> list[int]:
+    def _choose(self, stream, available: int, count: int) -> list[int]:
         if self.distinct == "none":
-            return stream.below(DIGIT, available, wanted).tolist()
-        if self.distinct == "instances":  # the n-th of those that are left, the last one taking the place of the drawn
+            return stream.below(DIGIT, available, count).tolist()
+        if self.distinct == "instances":
+            # Of the digits not drawn yet; the last of them takes the number of the drawn one.
             moved: dict[int, int] = {}
-            found = []
-            for position, pick in enumerate(
-                stream.below(DIGIT, tuple(range(available, available - wanted, -1)), wanted)
-            ):
-                last = available - 1 - position
-                found.append(moved.get(int(pick), int(pick)))
-                moved[int(pick)] = moved.get(last, last)
-            return found
-        classes = permutation(stream.words(CLASS, sources.DIGIT_CLASSES))[:wanted].tolist()
-        picks = stream.words(DIGIT, wanted)
-        of_class = [self._of_class[one] for one in classes]
-        return [int(own[below(word, len(own))]) for own, word in zip(of_class, picks, strict=True)]
+            chosen = []
+            bounds = tuple(range(available, available - count, -1))
+            for pick, bound in zip(stream.below(DIGIT, bounds, count).tolist(), bounds, strict=True):
+                chosen.append(moved.get(pick, pick))
+                moved[pick] = moved.get(bound - 1, bound - 1)
+            return chosen
+        classes = permutation(stream.words(CLASS, sources.DIGIT_CLASSES))[:count].tolist()
+        digits = [self._of_class[label] for label in classes]
+        picks = stream.words(DIGIT, count)
+        return [int(numbers[below(word, len(numbers))]) for numbers, word in zip(digits, picks, strict=True)]
 
-    def _places(self, stream, sides) -> tuple[list[int], list[int]]:
+    def _corners(self, stream, sides) -> tuple[list[int], list[int]]:
         if self.placement == "grid":
             across = self.canvas // self.digit_size
             cells = permutation(stream.words(PLACE, across * across))[: len(sides)]
             return (cells // across * self.digit_size).tolist(), (cells % across * self.digit_size).tolist()
         room = tuple(self.canvas - side + 1 for side in sides for _ in range(2))
-        places = stream.below(PLACE, room, len(room)).tolist()
-        return places[0::2], places[1::2]
+        corners = stream.below(PLACE, room, len(room)).tolist()
+        return corners[0::2], corners[1::2]
 
     def render(self, labels, factors, stream) -> np.ndarray:
         canvas = np.zeros((self.canvas, self.canvas), dtype=np.uint8)
         rows = zip(factors["source"], factors["size"], factors["top"], factors["left"], strict=True)
         for source, side, top, left in rows:
-            patch = self.digits.pictures[factors["part"]][source]
+            patch = self.digits.images[factors["part"]][source]
             if side != sources.DIGIT_SIDE:
                 patch = drawing.resize(patch, side, side)
             drawing.add(canvas, patch, top, left)

@@ -1,10 +1,10 @@
-"""RandBit: a picture and up to 32 random bits as constant channels (Chen, Luo & Li, 2021, Fig. 7)."""
+"""RandBit: an image and up to 32 random bits as constant channels (Chen, Luo & Li, 2021, Fig. 7)."""
 
 import numpy as np
 
 from generators import canvas, sources
 from generators.dataset import ConstantChannels, Dataset, Feature, UserError
-from generators.image_source import LARGE_SIDE, images, recipe_for
+from generators.sources import LARGE_SIDE, images, recipe_for
 
 # One constant per decision: never renumber, a later decision takes the next number.
 CODE = 0
@@ -14,13 +14,13 @@ DIGITS = "optdigits"  # where neither source is named
 
 
 class RandBit(Dataset):
-    """Digits or natural pictures with a random 32-bit code each; the reader chooses how many bits compete.
+    """Digits or natural images with a random 32-bit code each; the reader chooses how many bits compete.
 
     Reference: Chen, Luo & Li (NeurIPS 2021), section 3.3 and Fig. 7. The paper appends the n binary digits of a
-    random integer to a picture as n constant channels, the same in both augmented views. Here each sample stores
+    random integer to an image as n constant channels, the same in both augmented views. Here each sample stores
     one 32-bit integer (label `code`), and bit i is (code >> i) & 1, so that one dataset serves every n up to 32.
-    The code belongs to the sample: it is the same in every epoch. The other feature is the picture's class, `digit`
-    or `image`. A limited number takes the first digits, or pictures evenly over a source that is sorted by class.
+    The code belongs to the sample: it is the same in every epoch. The other feature is the image's class, `digit`
+    or `image`. A limited number takes the first digits, or images evenly over a source that is sorted by class.
 
     Arguments:
         digit_source: optdigits (the default), mnist:DIR or mnist.
@@ -51,18 +51,18 @@ class RandBit(Dataset):
             raise UserError("randbit: --digit-source and --image-source exclude each other; give one of them")
         if image_source is not None:
             self.source, role = images(image_source), "image"
-            own, channels, classes = self.source.side or LARGE_SIDE, 3, len(self.source.classes)
+            native_side, channels, classes = self.source.side or LARGE_SIDE, 3, len(self.source.classes)
         else:
             digit_source = DIGITS if digit_source is None else digit_source
             self.source, role = sources.digits(digit_source), "digit"
-            own, channels, classes = sources.DIGIT_SIDE, 1, sources.DIGIT_CLASSES
-        self.feature, self.side = role, own if image_size is None else image_size
+            native_side, channels, classes = sources.DIGIT_SIDE, 1, sources.DIGIT_CLASSES
+        self.feature, self.side = role, native_side if image_size is None else image_size
         if not 8 <= self.side <= 1024:
             raise UserError(f"--image-size {image_size}: from 8 to 1024 pixels")
         # One dataset has one identity, whether a default is written out or not.
-        wanted = {"image_size": (image_size, own), "train": (train, self.source.count("train"))}
-        wanted["test"] = test, self.source.count("test")
-        self.settled = {name: None for name, (given, default) in wanted.items() if given == default}
+        defaults = {"image_size": (image_size, native_side), "train": (train, self.source.count("train"))}
+        defaults["test"] = test, self.source.count("test")
+        self.settled = {name: None for name, (value, default) in defaults.items() if value == default}
         self.settled |= {"digit_source": digit_source}
         self.sources = {f"{role}s": self.source}
         self.image_shape = (self.side, self.side, channels)
@@ -77,14 +77,14 @@ class RandBit(Dataset):
 
     @classmethod
     def settle(cls, options):
-        named = options["digit_source"] or options["image_source"]
-        return options if named else {**options, "digit_source": DIGITS}
+        source = options["digit_source"] or options["image_source"]
+        return options if source else {**options, "digit_source": DIGITS}
 
-    def _count(self, part: str, wanted: int | None) -> int:
+    def _count(self, part: str, count: int | None) -> int:
         available = self.source.count(part)
-        if wanted is not None and not 1 <= wanted <= available:
-            raise UserError(f"--{part} {wanted}: randbit over {self.source.name} has 1 to {available} {part} samples")
-        return available if wanted is None else wanted
+        if count is not None and not 1 <= count <= available:
+            raise UserError(f"--{part} {count}: randbit over {self.source.name} has 1 to {available} {part} samples")
+        return available if count is None else count
 
     def draw(self, split, index, stream):
         part = "train" if split == "pretrain" else "test"
@@ -95,8 +95,8 @@ class RandBit(Dataset):
     def render(self, labels, factors, stream) -> np.ndarray:
         part, source = factors["part"], factors["source"]
         if self.feature == "image":
-            return self.source.picture(part, source, self.side)
-        picture = self.source.pictures[part][source]
-        return (picture if self.side == sources.DIGIT_SIDE else canvas.resize(picture, self.side, self.side))[
-            :, :, None
-        ]
+            return self.source.image(part, source, self.side)
+        digit = self.source.images[part][source]
+        if self.side != sources.DIGIT_SIDE:
+            digit = canvas.resize(digit, self.side, self.side)
+        return digit[:, :, None]

@@ -1,4 +1,4 @@
-"""Leaves: ten classes of textured "dead leaves" pictures, drawn in integers and the same on every machine."""
+"""Leaves: ten classes of textured "dead leaves" images, drawn in integers and the same on every machine."""
 
 import hashlib
 import math
@@ -7,15 +7,15 @@ from functools import lru_cache
 import numpy as np
 
 from generators.dataset import UserError
-from generators.image_source import ImageSource
 from generators.randomness import Stream, stream_key
+from generators.sources import ImageSource
 
 VERSION = 1
-PARTS = {"train": 1000, "test": 200}  # pictures of each class
+PARTS = {"train": 1000, "test": 200}  # images of each class
 LEAVES_SHA256 = "bb9c5ef4c9b4d5f23e9c5c9a59f3ed1452f1e6adcafae30f9d6b8f238dcfa352"
 
 # Shape, texture, palette, orientation. Any two classes differ in two factors or more and every value serves several
-# classes, so that no factor alone tells the class. A picture and its mirror image are of one class.
+# classes, so that no factor alone tells the class. An image and its mirror image are of one class.
 CLASSES = (
     "discs-smooth-warm-slanted", "discs-smooth-green-lying", "discs-rough-warm-lying", "discs-rough-cool-slanted",
     "boxes-smooth-green-upright", "boxes-rough-warm-upright", "boxes-rough-cool-lying",
@@ -31,12 +31,12 @@ PALETTES = {  # four anchors each, near colours of soil and autumn, of water and
     "green": ((92, 122, 52), (152, 158, 84), (50, 72, 42), (186, 184, 126)),
 }
 ORIENTATIONS = {"lying": 0, "slanted": 12, "upright": 24}  # in turns / 96
-STRAY_SHAPES, STRAY_COLOURS, STRAY_ANGLES = 30, 36, 20  # percent of a picture's leaves that follow another value
+STRAY_SHAPES, STRAY_COLOURS, STRAY_ANGLES = 30, 36, 20  # percent of an image's leaves that follow another value
 
 UNIT_BITS = 14  # the scene is 2^14 units wide at every resolution
 SIDE_UNITS = 1 << UNIT_BITS
 SMALLEST, LARGEST = SIDE_UNITS // 28, SIDE_UNITS // 3  # long half axis of a leaf
-FEWEST, MOST = 40, 110  # leaves in a picture
+FEWEST, MOST = 40, 110  # leaves in an image
 TURN = 96
 # Rounded, hence the same integers whatever the last bit of the platform's cosine.
 COSINE = np.array([round(1024 * math.cos(2 * math.pi * k / TURN)) for k in range(TURN)], dtype=np.int32)
@@ -52,14 +52,14 @@ class Leaves(ImageSource):
     """Occluding textured leaves of random sizes over a textured ground; a class is shape x texture x palette x tilt.
 
     Reference: Lee, Mumford & Huang (IJCV 2001), the dead leaves model of natural images; Baradad et al. (NeurIPS
-    2021), "Learning to See by Looking at Noise", which trains encoders on such pictures. A scene is a list of leaves
+    2021), "Learning to See by Looking at Noise", which trains encoders on such images. A scene is a list of leaves
     in integer coordinates, so a larger side shows the same leaves in more detail.
 
     Arguments:
-        place: nothing; the pictures are computed.
+        location: nothing; the images are computed.
 
     >>> leaves = Leaves()
-    >>> leaves.picture("test", 3, side=64).shape, leaves.classes[leaves.labels["test"][3]]
+    >>> leaves.image("test", 3, side=64).shape, leaves.classes[leaves.labels["test"][3]]
     ((64, 64, 3), 'discs-smooth-warm-slanted')
     """
 
@@ -67,37 +67,37 @@ class Leaves(ImageSource):
     licence = "CC0 1.0 (generated)"
     side = 64
 
-    def __init__(self, place: str = ""):
-        if place:
-            raise UserError(f"leaves:{place}: the leaves are computed and lie in no folder; write leaves")
+    def __init__(self, location: str = ""):
+        if location:
+            raise UserError(f"leaves:{location}: the leaves are computed and lie in no folder; write leaves")
         self.digest = _checked_digest(LEAVES_SHA256)
         self.classes = list(CLASSES)
         self.labels = {part: np.repeat(np.arange(len(CLASSES), dtype=np.int64), each) for part, each in PARTS.items()}
 
-    def picture(self, part: str, index: int, side: int) -> np.ndarray:
-        """Picture `index` of a part, drawn at (side, side, 3) uint8 for a side of 16 to 512 pixels; a new array.
+    def image(self, part: str, index: int, side: int) -> np.ndarray:
+        """Image `index` of a part, drawn at (side, side, 3) uint8 for a side of 16 to 512 pixels; a new array.
 
         Raises:
             UserError: a side outside 16..512.
-            IndexError: no such picture.
+            IndexError: no such image.
         """
         if not 16 <= side <= 512:
             raise UserError(f"leaves are drawn with a side of 16 to 512 pixels, not {side}")
         if not 0 <= index < len(CLASSES) * PARTS[part]:
-            raise IndexError(f"leaves has no {part} picture {index}: 0 to {len(CLASSES) * PARTS[part] - 1}")
+            raise IndexError(f"leaves has no {part} image {index}: 0 to {len(CLASSES) * PARTS[part] - 1}")
         return _draw(part, index, side)
 
 
 @lru_cache(maxsize=2)
 def _checked_digest(expected: str) -> str:
-    # The pixels of a few pictures stand for all: their classes have every shape, texture, palette and orientation.
+    # The pixels of a few images stand for all: their classes have every shape, texture, palette and orientation.
     digest = hashlib.sha256(f"leaves {VERSION}".encode())
     for part, index in (("train", 0), ("train", 6100), ("train", 9999), ("test", 900), ("test", 1700)):
         digest.update(_draw(part, index, Leaves.side).tobytes())
     if digest.hexdigest() != expected:
         raise UserError(
-            f"leaves: the pictures drawn here have the SHA-256 {digest.hexdigest()[:12]}..., expected {expected[:12]}"
-            f"...; numpy {np.__version__} gives other pictures here, install another version"
+            f"leaves: the images drawn here have the SHA-256 {digest.hexdigest()[:12]}..., expected {expected[:12]}"
+            f"...; numpy {np.__version__} gives other images here, install another version"
         )
     return expected
 
@@ -111,17 +111,17 @@ def _draw(part: str, index: int, side: int) -> np.ndarray:
     owner = _outlines(stream, count, 2 * side, SHAPES.index(shape), angles)
     grain = _grain(stream, count, owner, angles, OCTAVES[texture])
     base, gain = _colours(stream, count, palette)
-    picture = np.empty((side, side, 3), dtype=np.uint8)
+    image = np.empty((side, side, 3), dtype=np.uint8)
     for channel in range(3):
         fine = base[channel].take(owner) + ((grain * gain[channel].take(owner)) >> 8)
         np.clip(fine, 0, 255, out=fine)
         rows = fine[0::2] + fine[1::2]
-        picture[:, :, channel] = (rows[:, 0::2] + rows[:, 1::2] + 2) >> 2
-    return picture
+        image[:, :, channel] = (rows[:, 0::2] + rows[:, 1::2] + 2) >> 2
+    return image
 
 
 def _angles(stream: Stream, count: int, angle: int) -> np.ndarray:
-    # Angle of each leaf in turns / TURN, (count + 1,): the class's, leaning with the picture and scattered by leaf.
+    # Angle of each leaf in turns / TURN, (count + 1,): the class's, leaning with the image and scattered by leaf.
     # Row 0 is the ground, here and below.
     if stream.below(SIDEWAYS, 2, 1)[0]:
         angle = -angle
@@ -149,10 +149,10 @@ def _outlines(stream: Stream, count: int, resolution: int, shape: int, angles: n
     # Coordinates along and across a leaf, 2^26 at its ends: they stay below 2^31 over its box.
     slopes = [(part << 16) // axis for axis in (long, short) for part in (cosine.astype(np.int64), sine)]
     owner = np.zeros((resolution, resolution), dtype=np.int32)
-    place = _places(resolution)
+    centres = _centres(resolution)
     rows = np.stack([*boxes, row, column, kinds, *slopes], axis=1).tolist()
     for leaf, (top, left, bottom, right, y, x, kind, *slope) in enumerate(rows, start=1):
-        inside = _inside(place[left:right] - x, place[top:bottom, None] - y, kind, slope)
+        inside = _inside(centres[left:right] - x, centres[top:bottom, None] - y, kind, slope)
         owner[top:bottom, left:right][inside] = leaf
     return owner
 
@@ -169,22 +169,22 @@ def _inside(x: np.ndarray, y: np.ndarray, kind: int, slope: list[int]) -> np.nda
     return (2 * across + along <= 1 << 12) & (along >= -(1 << 12))
 
 
-def _places(resolution: int) -> np.ndarray:
+def _centres(resolution: int) -> np.ndarray:
     # Centres of the points in units, (resolution,) int32.
     return ((2 * np.arange(resolution) + 1) * SIDE_UNITS // (2 * resolution)).astype(np.int32)
 
 
 def _grain(stream: Stream, count: int, owner: np.ndarray, angles: np.ndarray, octaves: tuple[int, ...]) -> np.ndarray:
-    # Each leaf reads the picture's one texture at a place, angle and zoom of its own, two times longer than wide.
+    # Each leaf reads the image's one texture at a point, angle and zoom of its own, two times longer than wide.
     resolution = len(owner)
     bits = (resolution - 1).bit_length()
     texture = _texture(stream, octaves, bits)
     phase = stream.below(PHASE, 1 << 24, 2 * count + 2).reshape(2, -1).astype(np.int32)
     zoom = stream.below(ZOOM, 128, count + 1).astype(np.int32) + 160
-    place, shift, last = _places(resolution), 10 + UNIT_BITS - bits, (1 << bits) - 1
+    centres, shift, last = _centres(resolution), 10 + UNIT_BITS - bits, (1 << bits) - 1
     cosine, sine = COSINE[angles] * zoom >> 8, SINE[angles] * zoom >> 8
-    along = (cosine >> 1).take(owner) * place + (sine >> 1).take(owner) * place[:, None] + phase[0].take(owner)
-    across = cosine.take(owner) * place[:, None] - sine.take(owner) * place + phase[1].take(owner)
+    along = (cosine >> 1).take(owner) * centres + (sine >> 1).take(owner) * centres[:, None] + phase[0].take(owner)
+    across = cosine.take(owner) * centres[:, None] - sine.take(owner) * centres + phase[1].take(owner)
     return texture.take((((across >> shift) & last) << bits) + ((along >> shift) & last))
 
 
@@ -211,8 +211,8 @@ def _doubled(field: np.ndarray) -> np.ndarray:
 def _colours(stream: Stream, count: int, palette: str) -> tuple[np.ndarray, np.ndarray]:
     # Mean colour and strength of the texture (256 = as it is) by channel and leaf, each (3, count + 1) int32.
     anchors = np.array(list(PALETTES.values()))  # (3, 4, 3)
-    own, stray = list(PALETTES).index(palette), stream.below(PALETTE, 300, count + 1)
-    families = np.where(stray < 3 * STRAY_COLOURS, stray % 3, own)
+    family, stray = list(PALETTES).index(palette), stream.below(PALETTE, 300, count + 1)
+    families = np.where(stray < 3 * STRAY_COLOURS, stray % 3, family)
     pair, mix = stream.below(ANCHOR, 4, 2 * count + 2).reshape(2, -1), stream.below(MIX, 257, count + 1)[:, None]
     colour = (anchors[families, pair[0]] * mix + anchors[families, pair[1]] * (256 - mix)) >> 8  # (count + 1, 3)
     grey = colour.sum(1, keepdims=True) // 3

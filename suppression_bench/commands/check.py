@@ -1,176 +1,179 @@
-"""Has a number moved? bench check RUNS|SUITE --baseline FILE (--tier a: small cells, bit for bit)."""
+"""`bench check`: has a number moved since a baseline was recorded?"""
 
 import os
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
 
 from generators.dataset import UserError
-from suppression_bench.commands._parser import Parser, set_data_root
+from suppression_bench.commands.shared import AT_LEAST_ONE, Machine, Sources, at_least, changed, refuse
 
 SEEDS = 10  # of a baseline
-SOURCES = ("digit_source", "image_source")
 
 
-def _flags(arguments: list[str]):
-    parser = Parser(
-        "check",
-        "Compare the numbers of finished runs, or of a suite that is run for it under fresh seeds, with a baseline. Exit "
-        "codes: 0 nothing has moved, 1 a number has, 2 bad data (a missing, extra, failed or diverged cell, other data), 3 more "
-        "seeds are needed, 4 the machine.",
-    )
-    parser.add_argument(
-        "what", type=str, nargs="+", help="folders that `bench run` wrote, or one suite's name or .yaml file"
-    )
-    parser.add_argument("--baseline", type=str, default=None, help="the file to compare with")
-    parser.add_argument(
-        "--tier", type=str, choices=["a", "b"], default="b",
-        help="b: every number over seeds; a: the cells of a small suite bit for bit, one thread, on a CPU (default: b)",
-    )  # fmt: skip
-    parser.add_argument("--record", action="store_true", help="make the file from these runs or this suite, to --out")
-    parser.add_argument("--out", type=str, default=None, help="with --record: the file to write")
-    parser.add_argument("--seeds", type=int, default=None, help=f"with --record SUITE: how many (default: {SEEDS})")
-    parser.add_argument(
-        "--first-seed",
-        type=int,
-        default=None,
-        help="of the fresh seeds of a suite (default: the next after the baseline's)",
-    )
-    parser.add_argument(
-        "--runs", type=str, default=None, help="where a suite's cells are kept (default: runs/check-SUITE-VERSION)"
-    )
-    parser.add_argument("--junit", type=str, default=None, help="write the verdicts as JUnit XML to this file")
-    parser.add_argument("--summary", type=str, default=None, help="append a short verdict (markdown) to this file")
-    parser.add_argument(
-        "--digit-source", type=str, default=None, help="optdigits, mnist or mnist:DIR, in place of the suite's"
-    )
-    parser.add_argument(
-        "--image-source", type=str, default=None, help="leaves, cifar10:DIR or folder:DIR, in place of the suite's"
-    )
-    parser.add_argument(
-        "--suite-tier", type=str, default=None, help="of a suite that has several: quick, small or paper"
-    )
-    parser.add_argument(
-        "--data-root", type=str, default=None, help="where data is kept (default: $SUPPRESSION_BENCH_CACHE)"
-    )
-    parser.add_argument(
-        "--device", type=str, choices=["auto", "cpu", "cuda"], default=None, help="where a suite trains (default: auto)"
-    )
-    parser.add_argument(
-        "--workers", type=int, default=None, help="cells at once (default: one per core, or 1 on a GPU)"
-    )
-    parser.add_argument("--threads", type=int, default=None, help="torch threads per worker (default: cores / workers)")
-    flags = parser.read(arguments)
-    for name in ("seeds", "workers", "threads"):
-        if getattr(flags, name) is not None:
-            parser.require_positive(flags, name)
-    if flags.first_seed is not None and flags.first_seed < 0:
-        raise UserError(f"bench check: --first-seed must be at least 0, got {flags.first_seed}")
-    flags.folders = _folders(flags.what)
-    _require_sense(parser, flags)
-    return flags
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Fresh:
+    """How a suite is run for the check.
+
+    Arguments:
+        seeds: with --record SUITE: how many (default: 10).
+        first_seed: of the fresh seeds of a suite (default: the next after the baseline's).
+        runs: where a suite's cells are kept (default: runs/check-SUITE-VERSION).
+        suite_tier: of a suite that has several: quick, small or paper.
+    """
+
+    seeds: Annotated[int | None, AT_LEAST_ONE] = None
+    first_seed: Annotated[int | None, at_least(0)] = None
+    runs: Path | None = None
+    suite_tier: str | None = None
 
 
-def _folders(what: list[str]) -> list[Path]:
-    """The run folders that are meant, or none where a suite is."""
-    there = [Path(name) for name in what if Path(name).is_dir()]
-    if there and len(there) < len(what):
-        lost = next(name for name in what if not Path(name).is_dir())
-        raise UserError(f"{lost}: no such folder; name folders that `bench run` wrote, or one suite")
-    if not there and len(what) > 1:
-        raise UserError(f"bench check: {' '.join(what)}: give one suite, or folders that `bench run` wrote")
-    return there
+def check(
+    what: list[str],
+    /,
+    *,
+    baseline: Path | None = None,
+    tier: Literal["a", "b"] = "b",
+    record: bool = False,
+    out: Path | None = None,
+    fresh: Fresh = Fresh(),
+    junit: Path | None = None,
+    summary: Path | None = None,
+    sources: Sources = Sources(),
+    machine: Machine = Machine(),
+) -> int:
+    """Compare the numbers of finished runs, or of a suite that is run for it under fresh seeds, with a baseline.
 
+    Exit codes: 0 nothing has moved, 1 a number has, 2 bad data (a missing, extra, failed or diverged cell, other
+    data), 3 more seeds are needed, 4 the machine.
 
-def _require_sense(parser: Parser, flags) -> None:
-    if flags.record:
-        parser.refuse(flags, ("baseline", "junit", "summary"), "goes with a check; --record only writes --out")
-        if not flags.out:
-            raise UserError("bench check: --record needs --out FILE")
+    Arguments:
+        what: folders that `bench run` wrote, or one suite's name or .yaml file.
+        baseline: the file to compare with.
+        tier: b: every number over seeds; a: the cells of a small suite bit for bit, one thread, on a CPU.
+        record: make the file from these runs or this suite, to --out.
+        out: with --record: the file to write.
+        junit: write the verdicts as JUnit XML to this file.
+        summary: append a short verdict (markdown) to this file.
+    """
+    folders = _folders(what)
+    if record:
+        refuse(
+            "check",
+            "goes with a check; --record only writes --out",
+            baseline=baseline,
+            junit=junit,
+            summary=summary,
+        )
+        if fresh.seeds is not None and fresh.seeds < SEEDS:
+            raise UserError(f"bench check: --seeds {fresh.seeds}: a baseline has at least {SEEDS}")
     else:
-        parser.refuse(flags, ("out", "seeds"), "goes with --record")
-        if not flags.baseline:
-            raise UserError("bench check: --baseline FILE is missing (--record --out FILE makes one)")
-    if flags.folders:
-        names = ("seeds", "first_seed", "runs", *SOURCES, "suite_tier", "data_root", "device", "workers", "threads")
-        parser.refuse(flags, names, f"goes with a suite; {flags.what[0]} is a folder of finished runs")
-    if flags.tier == "a":
-        if flags.folders:
+        refuse("check", "goes with --record", out=out, seeds=fresh.seeds)
+    flags = {**changed(fresh), **changed(sources), **changed(machine)}
+    if folders:
+        refuse("check", f"goes with a suite; {what[0]} is a folder of finished runs", **flags)
+    if tier == "a":
+        if folders:
             raise UserError(
-                f"bench check: --tier a runs a suite itself (bench check tiny --tier a); {flags.what[0]} is a folder"
+                f"bench check: --tier a runs a suite itself (bench check tiny --tier a); {what[0]} is a folder"
             )
-        names = ("seeds", "first_seed", "runs", "device", "threads")
-        parser.refuse(flags, names, "is settled by --tier a: the suite's own seeds, on a CPU, one thread")
-    if flags.record and flags.seeds is not None and flags.seeds < SEEDS:
-        raise UserError(f"bench check: --seeds {flags.seeds}: a baseline has at least {SEEDS}")
-
-
-def run(arguments: list[str]) -> int:
-    """Compare, or record; 0 nothing has moved, 1 a number has, 2 bad data, 3 more seeds are needed."""
-    flags = _flags(arguments)
-    set_data_root(flags.data_root)
+        settled = {name: flags.get(name) for name in ("seeds", "first_seed", "runs", "device", "threads")}
+        refuse("check", "is settled by --tier a: the suite's own seeds, on a CPU, one thread", **settled)
+        machine = replace(machine, device="cpu", threads=1)
+    sources.use()
     # Read when torch is loaded, here or in a worker: threads that spin while they wait cost a busy machine dearly.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from suppression_bench.regression import exact
 
-    if flags.record:
-        print(exact.record(_suite_cells(flags), Path(flags.out)) if flags.tier == "a" else _record(flags))
+    suite = Suite(what[0], fresh, sources, machine)
+    if record:
+        if out is None:
+            raise UserError("bench check: --record needs --out FILE")
+        print(exact.record(suite.cells(), out) if tier == "a" else _record(folders, suite, out))
         return 0
-    rendered = exact.check(_suite_cells(flags), Path(flags.baseline)) if flags.tier == "a" else _check(flags)
-    return _hand_out(flags, rendered)
+    if baseline is None:
+        raise UserError("bench check: --baseline FILE is missing (--record --out FILE makes one)")
+    rendered = exact.check(suite.cells(), baseline) if tier == "a" else _check(folders, suite, baseline)
+    return _hand_out(rendered, junit, summary)
 
 
-def _suite_cells(flags):
-    from suppression_bench.config import Request
-    from suppression_bench.regression.check import SuiteCells
-
-    sources = {f"data.{name}": getattr(flags, name) for name in SOURCES if getattr(flags, name)}
-    device, threads = ("cpu", 1) if flags.tier == "a" else (flags.device or "auto", flags.threads)
-    return SuiteCells(flags.what[0], Request(sources, tier=flags.suite_tier), device, flags.workers, threads)
-
-
-def _runs(flags, purpose: str) -> Path:
-    from suppression_bench.config import suite_folder
-    from suppression_bench.regression.check import sources
-
-    # Cells of another version of the program never lie in the same folder.
-    return Path(flags.runs or f"runs/{purpose}-{suite_folder(flags.what[0], flags.suite_tier)}-{sources()[:8]}")
+def _folders(what: list[str]) -> list[Path]:
+    # The run folders that are meant, or none where a suite is.
+    folders = [Path(name) for name in what if Path(name).is_dir()]
+    if folders and len(folders) < len(what):
+        missing = next(name for name in what if not Path(name).is_dir())
+        raise UserError(f"{missing}: no such folder; name folders that `bench run` wrote, or one suite")
+    if not folders and len(what) > 1:
+        raise UserError(f"bench check: {' '.join(what)}: give one suite, or folders that `bench run` wrote")
+    return folders
 
 
-def _record(flags) -> str:
+@dataclass(frozen=True)
+class Suite:
+    """The suite that is checked, and the flags over it."""
+
+    name: str
+    fresh: Fresh
+    sources: Sources
+    machine: Machine
+
+    def cells(self):
+        from suppression_bench.config import Request
+        from suppression_bench.regression.check import SuiteCells
+
+        settings = {f"data.{option}": source for option, source in self.sources.named().items()}
+        request = Request(settings, tier=self.fresh.suite_tier)
+        return SuiteCells(self.name, request, self.machine.device, self.machine.workers, self.machine.threads)
+
+    def folder(self, purpose: str) -> Path:
+        from suppression_bench.config import suite_folder
+        from suppression_bench.regression.check import sources
+
+        # Cells of another version of the program never lie in the same folder.
+        name = f"{purpose}-{suite_folder(self.name, self.fresh.suite_tier)}-{sources()[:8]}"
+        return self.fresh.runs or Path("runs", name)
+
+
+def _record(folders: list[Path], suite: Suite, out: Path) -> str:
     from suppression_bench.regression import baseline
 
-    if flags.folders:
-        measurements = baseline.read_runs(flags.folders)
+    if folders:
+        measurements = baseline.read_runs(folders)
     else:
-        first = flags.first_seed or 0
-        finished = _suite_cells(flags).run(range(first, first + (flags.seeds or SEEDS)), _runs(flags, "baseline"))
+        first = suite.fresh.first_seed or 0
+        seeds = range(first, first + (suite.fresh.seeds or SEEDS))
+        finished = suite.cells().run(seeds, suite.folder("baseline"))
         measurements = baseline.measure(record for record, _ in finished)
     recorded = baseline.make(measurements)
-    baseline.write(recorded, Path(flags.out))
-    return f"written: {flags.out}, {len(recorded.numbers)} numbers, {baseline.seeds_text(recorded.seeds())}"
+    baseline.write(recorded, out)
+    return f"written: {out}, {len(recorded.numbers)} numbers, {baseline.seeds_text(recorded.seeds())}"
 
 
-def _check(flags):
+def _check(folders: list[Path], suite: Suite, file: Path):
     from suppression_bench.regression import baseline, check
 
-    expected = baseline.read(Path(flags.baseline))
-    if flags.folders:
-        measurements = baseline.read_runs(flags.folders)
+    expected = baseline.read(file)
+    if folders:
+        measurements = baseline.read_runs(folders)
     else:
-        check.fresh_seeds(expected, flags.first_seed)  # refused before any work
-        measurements = check.run_stages(_suite_cells(flags), expected, flags.first_seed, _runs(flags, "check"))
-    note = check.changes_note(flags.baseline, expected.environment, measurements.environment)
+        check.fresh_seeds(expected, suite.fresh.first_seed)  # refused before any work
+        measurements = check.run_stages(suite.cells(), expected, suite.fresh.first_seed, suite.folder("check"))
+    note = check.changes_note(str(file), expected.environment, measurements.environment)
     return check.render(check.judge(expected, measurements), note)
 
 
-def _hand_out(flags, rendered) -> int:
-    from suppression_bench.regression.check import junit
+def _hand_out(rendered, junit: Path | None, summary: Path | None) -> int:
+    from suppression_bench.regression import check
 
     print(rendered.markdown)
     # In UTF-8 whatever the machine's own is, as the XML says; a name may hold half a character, as JSON can.
-    if flags.junit:
-        Path(flags.junit).write_text(junit(rendered.lines), encoding="utf-8")
-    if flags.summary:
-        with open(flags.summary, "a", encoding="utf-8", errors="backslashreplace") as file:
+    if junit:
+        junit.write_text(check.junit(rendered.lines), encoding="utf-8")
+    if summary:
+        with open(summary, "a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(rendered.summary)
     if rendered.faults:
         raise UserError("\n".join(rendered.faults))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
-import docstring_parser
 from cyclopts import App, Group, Parameter
 
 from generators import build, card, catalog, opened, options, registry, spec_file
@@ -15,7 +14,7 @@ from generators.dataset import Dataset, UserError
 from generators.deep import SAMPLES, dataset_of, redraw
 from generators.export import export_parquet
 from generators.verify import verify as verify_folder
-from suppression_bench.commands.parsing import new_app
+from suppression_bench.commands.parsing import argument_texts, new_app
 from suppression_bench.commands.shared import AT_LEAST_ONE, Bar, DataRoot, Sources, refuse
 
 DATASETS = "generators.datasets"
@@ -253,19 +252,3 @@ def _option_flags(dataset: type[Dataset], command: Callable) -> list[inspect.Par
             )
         )
     return flags
-
-
-def argument_texts(target: Callable) -> dict[str, str]:
-    """The lines of a docstring's `Arguments:` section: name -> text.
-
-    >>> def example(*, size: int = 1):
-    ...     '''Example.
-    ...
-    ...     Arguments:
-    ...         size: in pixels.
-    ...     '''
-    >>> argument_texts(example)
-    {'size': 'in pixels.'}
-    """
-    described = docstring_parser.parse(inspect.getdoc(target) or "").params
-    return {text.arg_name: " ".join((text.description or "").split()) for text in described}

@@ -1,26 +1,269 @@
-"""Check, rerun and show what competes: bench leaderboard check|rerun|build."""
+"""Commands of the leaderboard: submit an entry; check, train again and render what competes."""
 
-import ast
-import importlib
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+from cyclopts import Parameter
+
+from generators import executor
 from generators.dataset import UserError
-from generators.options import did_you_mean
+from suppression_bench.commands.shared import AT_LEAST_ONE, Machine, Sources, at_least, pairs
 
-PREFIX = "_leaderboard_"  # every file of this name beside this one is a sub-command
+ROOT = Path("leaderboard/submissions")
 
 
-def run(arguments: list[str]) -> int:
-    """Hand the rest to a sub-command."""
-    known = {path.stem.removeprefix(PREFIX): path for path in sorted(Path(__file__).parent.glob(f"{PREFIX}*.py"))}
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(_overview(known))
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Root:
+    """Where submissions are kept.
+
+    Arguments:
+        root: the folder of submissions; the page and README.md are beside it.
+    """
+
+    root: Path = ROOT
+
+    def folder(self, name: str) -> Path:
+        """A submission by its slug or by its path.
+
+        Raises:
+            UserError: no such folder.
+        """
+        folder = Path(name) if "/" in name or Path(name).is_dir() else self.root / name
+        if not folder.is_dir():
+            raise UserError(f"{name}: no such submission; give a slug of {self.root} or the path of a folder")
+        return folder
+
+
+def submit(
+    runs: list[Path],
+    /,
+    *,
+    name: str,
+    url: str,
+    contact: str | None = None,
+    track: str = "quick",
+    only: Annotated[list[str] | None, Parameter(metavar="KEY=VALUES")] = None,
+    method: str | None = None,
+    loss: str | None = None,
+    with_encoder: bool = False,
+    supersedes: Annotated[str | None, Parameter(metavar="SLUG")] = None,
+    slug: str = "",
+    out: Path = ROOT,
+    sources: Sources = Sources(),
+) -> int:
+    """Make a leaderboard entry from finished runs, and check it as the server will.
+
+    Nothing is sent anywhere: the folder goes into a pull request.
+
+    Arguments:
+        runs: folders that `bench run` wrote.
+        name: what the method is called on the page.
+        url: where to read about it (https).
+        contact: who answers questions, public.
+        track: what it competes in.
+        only: the cells of the entry, where the runs hold others: method=simclr temperature=0.1.
+        method: the .py file of a method of your own.
+        loss: the .py file of a loss of your own.
+        with_encoder: add the trained encoders (large).
+        supersedes: an older entry that this replaces.
+        slug: the folder's name (default: from name and track).
+        out: the folder of submissions.
+    """
+    sources.use()
+    from suppression_bench.leaderboard import levels, pack
+    from suppression_bench.leaderboard.check import check as judge
+
+    files = {kind: file for kind, file in (("method", method), ("loss", loss)) if file}
+    wish = pack.Wish(name, url, contact, track, supersedes, slug, files, with_encoder)
+    cells = pack.gather(runs, pairs(only or [], "--only", split=True))
+    entry = pack.write(cells, wish, out)
+    report = judge(entry, out, sources.named())
+    for note in report.notes:
+        print(f"note: {note}")
+    if report.faults:
+        pack.remove(entry)
+        raise UserError("\n".join(report.faults))
+    print(f"written: {entry}, {len(cells)} cells, level {levels.NAMES[report.level]} ({report.reason})")
+    print(
+        f"""Next, in a clone of the project's repository (a fork of yours):
+  git checkout -b submit-{entry.name}
+  cp -r {entry} leaderboard/submissions/   # unless it lies there already
+  git add leaderboard/submissions/{entry.name}
+  git commit -m "Submission: {entry.name}"
+  git push origin submit-{entry.name}      # then open a pull request that changes nothing else"""
+    )
+    return 0
+
+
+def check(
+    submissions: list[str] | None = None,
+    /,
+    *,
+    root: Root = Root(),
+    accepted: Path | None = None,
+    changed: Annotated[list[str] | None, Parameter(metavar="FILE")] = None,
+    changed_list: Path | None = None,
+    reprobe: bool = False,
+    keep: bool = False,
+    sources: Sources = Sources(),
+) -> int:
+    """Check submissions as the server does; nothing of them is executed.
+
+    Files, texts, code, records, track, predictions against the official labels. Exit code 2 and every fault if one
+    is refused.
+
+    Arguments:
+        submissions: slugs or folders (default: all of --root).
+        accepted: the folder of accepted entries to compare with (default: --root).
+        changed: the files of a pull request, from the repository's root: one submission's folder and nothing else.
+        changed_list: the same from a file, separated by zero bytes (git diff -z).
+        reprobe: probe the encoders again, where a submission brings them: level V2.
+        keep: maintainers: note the level in leaderboard/checks/.
+    """
+    if changed is not None and changed_list is not None:
+        raise UserError("bench leaderboard check: give one of --changed and --changed-list")
+    for flag, folder in (("--root", root.root), ("--accepted", accepted)):
+        if folder is not None and not folder.is_dir():
+            raise UserError(f"bench leaderboard check: {flag} {folder}: no such folder")
+    sources.use()
+    from suppression_bench.leaderboard import changed as changes
+    from suppression_bench.leaderboard import levels
+    from suppression_bench.leaderboard.check import check as judge
+
+    folders, faults = [root.folder(name) for name in submissions or ()], []
+    if changed_list is not None:
+        changed = changes.read_list(changed_list)
+    if changed is not None:
+        slug, faults = changes.judge(changed)
+        folders += [root.root / slug] if slug and root.root / slug not in folders else []
+    elif not folders:
+        folders = sorted(path for path in root.root.iterdir() if path.is_dir() and path.name[0] != ".")
+    for folder in folders:
+        report = judge(folder, accepted or root.root, sources.named())
+        for note in report.notes:
+            print(f"{report.slug}: note: {note}")
+        if reprobe and not report.faults:
+            _reprobe(folder, report, sources)
+        if report.faults:
+            print(f"{report.slug!a}: refused, {len(report.faults)} faults")
+            faults += [f"{report.slug[:80]!a}: {fault}" for fault in report.faults]
+            continue
+        reason = f" ({report.reason})" if report.reason else ""
+        print(f"{report.slug}: in order, level {levels.NAMES[report.level]}{reason}")
+        if keep:
+            print(f"written: {_keep(folder, report)}")
+    if not folders and not faults:
+        print(f"no submission in {root.root}")
+    if faults:
+        raise UserError("\n".join(faults))
+    return 0
+
+
+def _reprobe(folder: Path, report, sources: Sources) -> None:
+    from suppression_bench.run import device_of
+    from suppression_bench.leaderboard import data, levels, reprobe, tracks
+    from suppression_bench.leaderboard.submission import ENCODERS, read_form
+
+    if not (folder / ENCODERS).is_dir() or report.level < levels.RESCORED:
+        report.reason = report.reason if report.level < levels.RESCORED else "it brings no encoders"
+        return
+    folders = data.make_data(tracks.read(read_form(folder)["track"]), sources.named(), executor.cores(), print)
+    report.faults += reprobe.check(folder, folders, device_of("auto"))
+    report.level, report.reason = levels.REPROBED, ""
+
+
+def _keep(folder: Path, report) -> Path:
+    from suppression_bench.leaderboard import levels
+    from suppression_bench.leaderboard.submission import digest
+
+    level = {"schema": levels.SCHEMA, "slug": report.slug, "submission": digest(folder), "level": report.level}
+    return levels.write(levels.check_file(folder.parent, report.slug), level)
+
+
+def rerun(
+    submission: str,
+    /,
+    *,
+    seeds: Annotated[int, at_least(0)] = 1,
+    fresh_seeds: Annotated[int, AT_LEAST_ONE] = 2,
+    nonce: str | None = None,
+    root: Root = Root(),
+    out: Path | None = None,
+    hours: float = 6.0,
+    memory: Annotated[float | None, at_least(0)] = None,
+    machine: Machine = Machine(),
+    sources: Sources = Sources(),
+) -> int:
+    """Maintainers: train a submission again on one of its seeds and two fresh ones. This runs foreign code.
+
+    Each number is judged by the claim's 99 % prediction interval; exit code 1 if the claim does not hold. Read the
+    submission's files first, and do it in a container without secrets.
+
+    Arguments:
+        submission: slug or folder.
+        seeds: how many of its own seeds.
+        fresh_seeds: how many that nobody knew before.
+        nonce: a text that the fresh seeds hang on (default: random).
+        out: the rerun's folder (default: runs/rerun-SLUG).
+        hours: the most that the training may take.
+        memory: address space in GiB (default: 32, none with CUDA).
+    """
+    if not hours > 0:
+        raise UserError(f"bench leaderboard rerun: --hours must be above 0, got {hours}")
+    sources.use()
+    from suppression_bench.run import device_of
+    from suppression_bench.leaderboard import data, sandbox, tracks
+    from suppression_bench.leaderboard import rerun as reruns
+    from suppression_bench.leaderboard import submission as submissions
+    from suppression_bench.leaderboard.check import check as judge
+
+    device = device_of(machine.device).type
+    folder = root.folder(submission)
+    report = judge(folder, folder.parent, sources.named())
+    if report.faults:
+        raise UserError("\n".join(f"{folder.name}: {fault}" for fault in report.faults))
+    claim = submissions.load(folder)
+    track = tracks.read(claim.track)
+    out = out or Path(f"runs/rerun-{claim.slug}")
+    planned = reruns.plan(claim, out, seeds, fresh_seeds, nonce)
+    all_seeds = [*planned["submitted_seeds"], *planned["fresh_seeds"]]
+    cells = len(all_seeds) * len(track.grid)
+    print(f"{claim.slug}: {cells} cells, seeds {all_seeds}, nonce {planned['nonce']}, into {out}", flush=True)
+    memory = memory if memory is not None else 0.0 if device == "cuda" else 32.0
+    limited = reruns.Machine(device, *machine.share(device), sandbox.Limits(hours, memory))
+    if not sandbox.no_network():
+        print("note: this system gives a process no network of its own; cut the container's", flush=True)
+    folders = data.make_data(track, sources.named(), executor.cores(), print)
+    suite = reruns.suite_file(claim, track, all_seeds, data.places(track, sources.named()), out)
+    reruns.train(suite, out, folders, limited)
+    finding = reruns.judge(claim, track, planned, out, folders, device)
+    print(reruns.text(finding))
+    print(f"written: {reruns.keep(folder.parent, finding)}")
+    return 0 if finding["passed"] else 1
+
+
+def build(*, root: Root = Root(), check: bool = False) -> int:
+    """Render the page and the table in the README from the submissions.
+
+    Arguments:
+        check: write nothing; exit code 1 where a file is not what it must be.
+    """
+    from suppression_bench.leaderboard import build as pages
+
+    if not check:
+        written = pages.build(root.root)
+        print("\n".join(f"written: {path}" for path in written) or "nothing has changed")
         return 0
-    if arguments[0] not in known:
-        raise UserError(f"bench leaderboard: unknown command {arguments[0]!r}, {did_you_mean(arguments[0], known)}")
-    return importlib.import_module(f"suppression_bench.commands.{PREFIX}{arguments[0]}").run(arguments[1:]) or 0
-
-
-def _overview(known: dict[str, Path]) -> str:
-    rows = [f"  {name:<6}  {ast.get_docstring(ast.parse(path.read_text()))}" for name, path in known.items()]
-    return "\n".join(["usage: bench leaderboard COMMAND [options]", "", *rows, "", "bench leaderboard COMMAND --help"])
+    rendered = pages.render(root.root)
+    outdated = pages.differing(rendered)
+    for path in outdated:
+        print(f"bench leaderboard build: {pages.first_difference(path, rendered[path])}", file=sys.stderr)
+    if outdated:
+        flag = "" if root.root == ROOT else f" --root {root.root}"
+        print(f"bench leaderboard build: render them anew with `bench leaderboard build{flag}`", file=sys.stderr)
+    else:
+        print("the page and the table are up to date")
+    return int(bool(outdated))

@@ -1,10 +1,12 @@
 """Parsing: how the commands read their flags (cyclopts), and the sentence for each flag that is wrong."""
 
+import inspect
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import docstring_parser
 from cyclopts import App, Parameter, Token
 from cyclopts.exceptions import (
     CoercionError,
@@ -43,7 +45,7 @@ def new_app(name: str, **settings) -> App:
 
 def shown_default(default) -> str | None:
     """A default as the help page prints it: nothing for None, whose meaning the text says, or a switch that is off."""
-    if default is None or default is False or default == "":
+    if default is None or default is False or default in ("", ()):
         return None
     return " ".join(map(str, default)) if isinstance(default, list | tuple) else str(default)
 
@@ -113,3 +115,19 @@ def sentence(error: CycloptsError, commands: Sequence[str]) -> str:
             fault = "needs a value" if flag in unused else "is missing"
             return f"{command}: {name} {fault}; see {command} --help"
     return f"{command}: {error}; see {command} --help"
+
+
+def argument_texts(target: Callable) -> dict[str, str]:
+    """The lines of a docstring's `Arguments:` section: name -> text.
+
+    >>> def example(*, size: int = 1):
+    ...     '''Example.
+    ...
+    ...     Arguments:
+    ...         size: in pixels.
+    ...     '''
+    >>> argument_texts(example)
+    {'size': 'in pixels.'}
+    """
+    described = docstring_parser.parse(inspect.getdoc(target) or "").params
+    return {text.arg_name: " ".join((text.description or "").split()) for text in described}

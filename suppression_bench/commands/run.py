@@ -1,111 +1,155 @@
-"""Train and probe: bench run SUITE, or one cell with bench run --data DIR --method NAME."""
+"""Commands that train: run and speed."""
 
-import itertools
+import json
 import os
-import shlex
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
 
 from generators import executor
 from generators.dataset import UserError
-from suppression_bench.commands._parser import Parser, set_data_root
-from suppression_bench.commands.shared import Bar, pairs
+from suppression_bench.commands.shared import AT_LEAST_ONE, Bar, DataRoot, Machine, Sources, pairs, refuse
 
 TRACED = 12  # steps of --trace
 
 
-def _parser() -> Parser:
-    parser = Parser("run", "Run a suite (its data is generated where missing), or one method on a generated folder.")
-    parser.add_argument("suite", type=str, nargs="?", default=None, help="name or .yaml file of a suite")
-    parser.add_argument(
-        "--data", type=str, default=None, help="a folder that `bench generate` wrote, in place of a suite"
-    )
-    parser.add_argument("--method", type=str, default=None, help="with --data: a method's name or .py file")
-    parser.add_argument("--recipe", type=str, default=None, help="with --data: a recipe (default: the dataset's own)")
-    parser.add_argument("--tier", type=str, default=None, help="of a suite that has several: quick, small or paper")
-    parser.add_argument("--set", type=str, nargs="+", action="append", default=None, metavar="KEY=VALUE",
-                        help="settings, dotted (train.epochs=5) or short (epochs=5)")  # fmt: skip
-    parser.add_argument("--only", type=str, nargs="+", action="append", default=None, metavar="KEY=VALUES",
-                        help="keep the cells that have one of the values: temperature=0.1 bits=0,5 method=simclr")  # fmt: skip
-    parser.add_argument(
-        "--seeds", type=int, default=None, help="number of seeds, for cells that name none of their own"
-    )
-    parser.add_argument(
-        "--trace", action="store_true", help=f"probe at {TRACED} log-spaced training steps too (probe.trace={TRACED})"
-    )
-    parser.add_argument("--out", type=str, default=None, help="the run's folder (default: runs/SUITE)")
-    parser.add_argument(
-        "--digit-source", type=str, default=None, help="optdigits, mnist or mnist:DIR, in place of the suite's"
-    )
-    parser.add_argument(
-        "--image-source", type=str, default=None, help="leaves, cifar10:DIR or folder:DIR, in place of the suite's"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done: cells, data, time")
-    parser.add_argument(
-        "--budget", type=str, default=None, metavar="TIME",
-        help="start only cells that will be done in this time, as in 90s, 30m, 2h; the same command goes on",
-    )  # fmt: skip
-    parser.add_argument("--measure", action="store_true", help="time the first steps of cells that no record is like")
-    parser.add_argument("--records", type=str, nargs="+", default=None, metavar="DIR",
-                        help="further run folders whose records say how long a cell takes")  # fmt: skip
-    parser.add_argument(
-        "--data-root", type=str, default=None, help="where data is kept (default: $SUPPRESSION_BENCH_CACHE)"
-    )
-    parser.add_argument("--device", type=str, default="auto", choices=["auto", "cpu", "cuda"], help="where to train")
-    parser.add_argument(
-        "--workers", type=int, default=None, help="cells at once (default: one per core, or 1 on a GPU)"
-    )
-    parser.add_argument("--threads", type=int, default=None, help="torch threads per worker (default: cores / workers)")
-    return parser
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Selection:
+    """Which cells a run holds.
+
+    Arguments:
+        data: a folder that `bench generate` wrote, in place of a suite.
+        method: with --data: a method's name or .py file.
+        recipe: with --data: a recipe (default: the dataset's own).
+        tier: of a suite that has several: quick, small or paper.
+        settings: settings, dotted (train.epochs=5) or short (epochs=5).
+        only: keep the cells that have one of the values: temperature=0.1 bits=0,5 method=simclr.
+        seeds: number of seeds, for cells that name none of their own.
+        trace: probe at 12 log-spaced training steps too (probe.trace=12).
+    """
+
+    data: Path | None = None
+    method: str | None = None
+    recipe: str | None = None
+    tier: str | None = None
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", metavar="KEY=VALUE")] = ()
+    only: Annotated[tuple[str, ...], Parameter(metavar="KEY=VALUES")] = ()
+    seeds: Annotated[int | None, AT_LEAST_ONE] = None
+    trace: bool = False
 
 
-def run(arguments: list[str]) -> int:
-    """Run cells, write records, tables and figures; 1 if a cell failed or diverged."""
-    flags = _parser().read(arguments)
-    if flags.suite is not None and flags.data is not None:
-        raise UserError(
-            f"bench run: {flags.suite!r} is read as a suite, and --data names a folder: give one of them "
-            "(several settings go behind one --set: --set epochs=1 precision=bf16)"
-        )
-    if flags.suite is None and flags.data is None:
-        raise UserError(
-            "bench run: give a suite (bench run quick) or a data folder (bench run --data DIR --method NAME)"
-        )
-    for name in ("seeds", "workers", "threads"):
-        if getattr(flags, name) is not None and getattr(flags, name) < 1:
-            raise UserError(f"bench run: --{name} must be at least 1, got {getattr(flags, name)}")
+def run(
+    suite: str | None = None,
+    /,
+    *,
+    selection: Selection = Selection(),
+    out: Path | None = None,
+    dry_run: bool = False,
+    budget: Annotated[str | None, Parameter(metavar="TIME")] = None,
+    measure: bool = False,
+    records: Annotated[tuple[Path, ...], Parameter(metavar="DIR")] = (),
+    sources: Sources = Sources(),
+    machine: Machine = Machine(),
+) -> int:
+    """Run a suite (its data is generated where missing), or one method on a generated folder.
+
+    Writes records, tables and figures. Exit code 1 if a cell failed or diverged.
+
+    Arguments:
+        suite: name or .yaml file of a suite.
+        out: the run's folder (default: runs/SUITE).
+        dry_run: only say what would be done: cells, data, time.
+        budget: start only cells that will be done in this time, as in 90s, 30m, 2h; the same command goes on. Cells
+            like none that has finished are measured.
+        measure: time the first steps of a cell where no finished one tells how long it takes.
+        records: further run folders whose finished cells tell how long a cell takes.
+    """
     began = time.monotonic()
-    set_data_root(flags.data_root)
+    sources.use()
     # Read when torch is loaded, here or in a worker: threads that spin while they wait cost a busy machine dearly.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from suppression_bench import config, forecast
     from suppression_bench.run import device_of
 
-    limit = None if flags.budget is None else forecast.seconds_of(flags.budget)
-    device, cells = device_of(flags.device), _cells(flags)
-    workers = min(flags.workers or (1 if device.type == "cuda" else executor.cores()), len(cells))
-    threads = flags.threads or max(1, executor.cores() // workers)
-    name = config.suite_folder(flags.suite, flags.tier) if flags.suite else Path(flags.method).stem
-    out = Path(flags.out or f"runs/{name}")
+    limit = None if budget is None else forecast.seconds_of(budget)
+    device = device_of(machine.device)
+    cells = cells_of(suite, selection, sources)
+    workers, threads = machine.share(device.type, len(cells))
+    name = config.suite_folder(suite, selection.tier) if suite else Path(selection.method or "").stem
+    out = out or Path("runs", name)
     _require_folder(out)
-    measured = flags.measure or limit is not None
-    outlook = forecast.Forecast(out, [Path(folder) for folder in flags.records or []], device, threads, measured)
+    outlook = forecast.Forecast(out, records, device, threads, measure or limit is not None)
     print(f"{len(cells)} cells on {device} ({workers} at once) into {out}", flush=True)
     if mixed := forecast.other_suites(out, cells):
         print(mixed)
-    if flags.dry_run:
+    if dry_run:
         print(forecast.describe(cells, outlook, workers, limit))
         return 0
-    budget = None if limit is None else forecast.Budget(limit, lambda cell: outlook.of(cell).seconds, began)
-    records = _run(cells, out, device, workers, threads, budget)
+    admission = None if limit is None else forecast.Budget(limit, lambda cell: outlook.of(cell).seconds, began)
+    finished = _run(cells, out, device, workers, threads, admission)
     _render(out)
-    if budget and budget.skipped:
-        print(budget.report(len(cells), flags.budget, shlex.join(["bench", "run", *arguments]), any(records)))
-    bad = [(cell.label, record.run) for cell, record in zip(cells, records, strict=True) if record and not record.is_ok]
-    for label, ended in bad:
-        print(f"bench: {label}: {ended.status} ({ended.error})", file=sys.stderr)
+    if admission and admission.skipped:
+        print(admission.report(len(cells), str(budget), any(finished)))
+    bad = [
+        (cell.label, record.run) for cell, record in zip(cells, finished, strict=True) if record and not record.is_ok
+    ]
+    for label, ending in bad:
+        print(f"bench: {label}: {ending.status} ({ending.error})", file=sys.stderr)
     return 1 if bad else 0
+
+
+def cells_of(suite: str | None, selection: Selection, sources: Sources) -> list:
+    """The cells that a suite, or a data folder and a method, and the flags over them describe.
+
+    Raises:
+        UserError: flags that do not go together, and every fault of a setting at once.
+    """
+    settings = pairs(selection.settings, "--set")
+    if selection.trace:
+        settings = {"probe.trace": TRACED, **settings}  # a number that --set names wins
+    if suite is None:
+        return _cells_of_folder(selection, settings, sources)
+    from suppression_bench.config import Request, cells_of_suite
+
+    if selection.data is not None:
+        raise UserError(
+            f"bench run: {suite!r} is read as a suite, and --data names a folder: give one of them "
+            "(several settings go behind one --set: --set epochs=1 precision=bf16)"
+        )
+    refuse(
+        "run",
+        "goes with --data DIR; a suite names its own (use --only method=NAME)",
+        method=selection.method,
+        recipe=selection.recipe,
+    )
+    settings |= {f"data.{option}": source for option, source in sources.named().items()}
+    only = pairs(selection.only, "--only", split=True)
+    return cells_of_suite(suite, Request(settings, only, selection.seeds, selection.tier))
+
+
+def _cells_of_folder(selection: Selection, settings: dict, sources: Sources) -> list:
+    from suppression_bench import config
+
+    if selection.data is None:
+        raise UserError(
+            "bench run: give a suite (bench run quick) or a data folder (bench run --data DIR --method NAME)"
+        )
+    if not selection.method:
+        raise UserError("bench run --data DIR needs --method NAME (see bench list methods)")
+    refuse(
+        "run",
+        "goes with a suite, not with --data DIR",
+        only=selection.only or None,
+        tier=selection.tier,
+        **sources.named(),
+    )
+    data, method, recipe, seeds = selection.data, selection.method, selection.recipe, selection.seeds
+    return config.cells_of_folder(data, method, recipe, settings, seeds or 1)
 
 
 def _require_folder(out: Path) -> None:
@@ -115,17 +159,17 @@ def _require_folder(out: Path) -> None:
         raise UserError(f"bench run: --out {out}: {nearest} is a file, not a folder; choose another place")
 
 
-def _run(cells, out, device, workers, threads, budget) -> list:
+def _run(cells, out, device, workers, threads, admission) -> list:
     from suppression_bench.run import prepare, run_cells
 
     progress = {}
-    bar = Bar(len(cells), "cells")
+    admit = {"admit": admission.admits} if admission else {}
+    with Bar("cells", len(cells)) as bar:
 
-    def watch(position: int, done: int, steps: int) -> None:
-        progress[position] = done / steps
-        bar.to(round(sum(progress.values()), 2))
+        def watch(position: int, done: int, steps: int) -> None:
+            progress[position] = done / steps
+            bar.to(round(sum(progress.values()), 2))
 
-    try:
         return run_cells(
             prepare(cells, executor.cores(), bar.say),
             out,
@@ -134,35 +178,8 @@ def _run(cells, out, device, workers, threads, budget) -> list:
             threads=threads,
             watch=watch,
             say=bar.say,
-            **({"admit": budget.admits} if budget else {}),
+            **admit,
         )
-    finally:
-        bar.bar.close()
-
-
-def _cells(flags) -> list:
-    from suppression_bench import config
-
-    settings = pairs(list(itertools.chain(*flags.set or [])), "--set")
-    if flags.trace:
-        settings = {"probe.trace": TRACED, **settings}  # a number that --set names wins
-    only = pairs(list(itertools.chain(*flags.only or [])), "--only", split=True)
-    if flags.suite:
-        refused = [name for name in ("method", "recipe") if getattr(flags, name)]
-        if refused:
-            raise UserError(
-                f"bench run: --{refused[0]} goes with --data DIR; a suite names its own (use --only method=NAME)"
-            )
-        for option in ("digit_source", "image_source"):
-            if getattr(flags, option):
-                settings[f"data.{option}"] = getattr(flags, option)
-        return config.cells_of_suite(flags.suite, config.Request(settings, only, flags.seeds, flags.tier))
-    if not flags.method:
-        raise UserError("bench run --data DIR needs --method NAME (see bench list methods)")
-    for name in ("only", "digit_source", "image_source", "tier"):
-        if getattr(flags, name):
-            raise UserError(f"bench run: --{name.replace('_', '-')} goes with a suite, not with --data DIR")
-    return config.cells_of_folder(Path(flags.data), flags.method, flags.recipe, settings, flags.seeds or 1)
 
 
 def _render(out: Path) -> None:
@@ -181,3 +198,98 @@ def _render(out: Path) -> None:
             drawing.draw(out / f"{drawing.name}.{ending}")
             written.append(f"{drawing.name}.{ending}")
     print(f"written: {out}/{', '.join(written)}")
+
+
+# Embedded data for each recipe of the package; others are timed on a folder that --data names.
+EMBEDDED = {
+    "randbit-small": {"dataset": "randbit"},
+    "randbit": {"dataset": "randbit"},
+    "natural-small": {"dataset": "digit-on-imagenet", "image_size": 64},
+    "natural": {"dataset": "digit-on-imagenet", "image_size": 64},
+    "cifar": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "temperature": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "macl": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "images-small": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "generalized": {"dataset": "randbit", "image_source": "leaves", "image_size": 32},
+    "generalized-imagenet": {"dataset": "digit-on-imagenet"},
+    "multidigits": {"dataset": "multidigits", "train": 2048, "probe_train": 1000, "probe_test": 200},
+    "multidigits-small": {
+        "dataset": "multidigits",
+        "canvas": 56,
+        "train": 2048,
+        "probe_train": 1000,
+        "probe_test": 200,
+    },
+}
+
+
+def speed(
+    *,
+    data: Path | None = None,
+    recipe: str | None = None,
+    method: str = "simclr",
+    settings: Annotated[list[str] | None, Parameter(name="--set", metavar="KEY=VALUE")] = None,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    steps: Annotated[int, AT_LEAST_ONE] = 30,
+    threads: Annotated[int | None, AT_LEAST_ONE] = None,
+    form: Annotated[Literal["markdown", "json"], Parameter(name="--format")] = "markdown",
+    root: DataRoot = DataRoot(),
+) -> int:
+    """Time training, its parts, and the same network on random tensors, on this machine.
+
+    Arguments:
+        data: a folder that `bench generate` wrote (default: embedded).
+        recipe: a recipe's name or file (default: the data's own, or randbit-small).
+        method: a method's name or .py file.
+        settings: settings, as of `bench run`: bits=8 batch_size=512 precision=bf16.
+        device: where to train.
+        steps: timed steps of each side.
+        threads: torch threads (default: all cores).
+        form: how to print it.
+    """
+    root.use()
+    import torch
+
+    from suppression_bench.run import device_of, prepare
+    from suppression_bench.speed import markdown, measure
+    from suppression_bench.training import precision
+
+    precision.prepare_process()
+    torch_device = device_of(device)
+    located = timed_cell(data, recipe, method, settings or [])
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    [prepared] = prepare([located], executor.cores(), say)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or executor.cores())
+    try:
+        measured = measure(prepared, torch_device, steps, say)
+    finally:
+        torch.set_num_threads(before)
+    print(json.dumps(measured, indent=1) if form == "json" else markdown(measured))
+    return 0
+
+
+def timed_cell(data: Path | None, recipe: str | None, method: str, settings: list[str]):
+    """The cell that `bench speed` times, on a folder or on embedded data.
+
+    Raises:
+        UserError: a recipe without embedded data, and every fault of a setting at once.
+    """
+    from suppression_bench import config
+
+    values = pairs(settings, "--set")
+    if data:
+        return config.cells_of_folder(data, method, recipe, values, 1)[0]
+    recipe = recipe or "randbit-small"
+    config.read_yaml(config.RECIPES, recipe)
+    name = Path(recipe).stem
+    if name not in EMBEDDED:
+        raise UserError(f"bench speed: no embedded data go with the recipe {recipe!r}; name a folder with --data DIR")
+    layers = [(recipe, {f"data.{key}": value for key, value in EMBEDDED[name].items()}), ("--set", values)]
+    faults, origin = config.Faults(), config.Origin("bench speed", varied=tuple(values))
+    cells = config.compose(method, recipe, layers, [0], origin, faults)
+    faults.raise_if_any()
+    return cells[0]

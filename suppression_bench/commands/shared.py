@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -60,7 +61,7 @@ class Sources(DataRoot):
     def named(self) -> dict[str, str]:
         """The sources that flags name: option -> source."""
         sources = {"digit_source": self.digit_source, "image_source": self.image_source}
-        return {option: source for option, source in sources.items() if source}
+        return {option: source for option, source in sources.items() if source is not None}
 
 
 @Parameter(name="*")
@@ -98,11 +99,11 @@ def refuse(command: str, reason: str, **options) -> None:
         UserError: one of them has a value.
     """
     for name, value in options.items():
-        if value:
+        if value is not None:
             raise UserError(f"bench {command}: --{name.replace('_', '-')} {reason}")
 
 
-def pairs(texts: list[str], flag: str, split: bool = False) -> dict:
+def pairs(texts: Iterable[str], flag: str, split: bool = False) -> dict:
     """["key=value", ...] -> {key: value}, values read as YAML; with `split`, comma-separated lists of them.
 
     >>> pairs(["bits=0,5", "method=simclr"], "--only", split=True)

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from torch import Tensor, distributed
+from torch.multiprocessing.spawn import spawn
 
 from generators import catalog
 from generators.options import parameters
 from suppression_bench.conformance import naive
-from suppression_bench.conformance.toy import ROWS, Check, Trial, call, defaults, expect, outcome, trial
+from suppression_bench.conformance.toy import ROWS, Broken, Check, Trial, call, defaults, expect, outcome, trial
+from suppression_bench.loss import Loss
 from suppression_bench.training.distributed import gather
 
 DECLARED = ("normalises", "negatives", "needs_labels", "symmetric")
@@ -30,7 +33,7 @@ def check_losses(references: list[str]) -> dict[str, list[Check]]:
         UserError: unknown name, or a file without the loss.
     """
     # All are loaded before a process starts: a wrong name or a broken file is the caller's to hear of.
-    functions = [catalog.load_function("suppression_bench.losses", reference) for reference in references]
+    functions = [cast(Loss, catalog.load_function("suppression_bench.losses", reference)) for reference in references]
     gathered = run_gathered([(reference, gather) for reference in references])
     checks = {}
     for reference, function, last in zip(references, functions, gathered, strict=True):
@@ -39,7 +42,7 @@ def check_losses(references: list[str]) -> dict[str, list[Check]]:
     return checks
 
 
-def check_loss(function: Callable, name: str) -> list[Check]:
+def check_loss(function: Loss, name: str) -> list[Check]:
     """Every check of a loss in this process, in about a second; an error in the loss is a failed check.
 
     Arguments:
@@ -67,12 +70,12 @@ def same(results: tuple, expected: tuple, tolerance: float, words: str) -> None:
         expect(difference <= bound, f"{words}: the {name} is off by {difference:.3g} (allowed {bound:.1g})")
 
 
-def _trials(function: Callable, seed: int = 1) -> list[Trial]:
+def _trials(function: Loss, seed: int = 1) -> list[Trial]:
     """Without extra negatives, and with them where the loss takes them."""
     return [trial(seed)] + ([trial(seed, negatives=True)] if function.negatives else [])
 
 
-def _declares(function: Callable) -> None:
+def _declares(function: Loss) -> None:
     """It declares what it takes."""
     missing = [name for name in DECLARED if not isinstance(getattr(function, name, None), bool)]
     expect(
@@ -87,14 +90,14 @@ def _declares(function: Callable) -> None:
     expect(not required, f"options without a default: {', '.join(required)}")
 
 
-def _scalar(function: Callable) -> None:
+def _scalar(function: Loss) -> None:
     """It is a scalar with a gradient for both views."""
     _, *gradients = call(function, trial())
     for name, gradient in zip(("z1", "z2"), gradients, strict=True):
         expect(bool(gradient.abs().max() > 1e-6), f"the gradient of {name} is zero")
 
 
-def _temperature(function: Callable) -> None:
+def _temperature(function: Loss) -> None:
     """Every temperature changes the gradient."""
     for name, value in defaults(function).items():
         if "temperature" in name and value is not None:
@@ -105,7 +108,7 @@ def _temperature(function: Callable) -> None:
             )
 
 
-def _order(function: Callable) -> None:
+def _order(function: Loss) -> None:
     """The samples' order changes nothing."""
     order, extra = torch.tensor([3, 0, 4, 1, 2]), torch.tensor([2, 0, 3, 1])
     for inputs in _trials(function):
@@ -115,7 +118,7 @@ def _order(function: Callable) -> None:
         same(call(function, moved), (value, first[order], second[order]), EXACT, "samples in another order")
 
 
-def _swapped(function: Callable) -> None:
+def _swapped(function: Loss) -> None:
     """Swapped views change nothing, where it is declared symmetric."""
     for inputs in _trials(function) if function.symmetric else []:
         value, first, second = call(function, inputs)
@@ -123,7 +126,7 @@ def _swapped(function: Callable) -> None:
         same(swapped, (value, second, first), EXACT, "views swapped")
 
 
-def _length(function: Callable) -> None:
+def _length(function: Loss) -> None:
     """The projections' length changes the gradient's direction exactly where it does not normalise."""
     for inputs in _trials(function):
         value, *gradients = call(function, inputs)
@@ -144,21 +147,21 @@ def _length(function: Callable) -> None:
         )
 
 
-def _repeats(function: Callable) -> None:
+def _repeats(function: Loss) -> None:
     """Equal inputs and an equal generator give equal values."""
     first = call(function, trial())
     torch.rand(7)  # torch's own stream moves on
     same(call(function, trial()), first, 0.0, "called twice")
 
 
-def _negatives(function: Callable) -> None:
+def _negatives(function: Loss) -> None:
     """Extra negatives change the gradient, where it takes them."""
     if function.negatives:
         with_them, without = (call(function, trial(1, negatives=extra))[1] for extra in (True, False))
         expect(bool((with_them - without).abs().max() > 1e-6), "extra negatives change nothing")
 
 
-def _finite(function: Callable) -> None:
+def _finite(function: Loss) -> None:
     """Finite in half precision under autocast and at a temperature of .01, computed in float32 at least."""
     options = {"temperature": 0.01} if "temperature" in parameters(function) else {}
     for inputs in (trial(2, count=32, width=8), trial(2, count=32, width=8, negatives=True)):
@@ -174,7 +177,7 @@ def _finite(function: Callable) -> None:
                 expect(bool(error < 1e-3), f"from {dtype} the value is {value:.6g}, in double precision {exact:.6g}")
 
 
-def _collapsed(function: Callable) -> None:
+def _collapsed(function: Loss) -> None:
     """Finite where the views are equal, all samples are equal, or all projections are zero."""
     inputs = trial(3)
     ones, zeros = torch.ones_like(inputs.z1), torch.zeros_like(inputs.z1)
@@ -188,7 +191,7 @@ def _collapsed(function: Callable) -> None:
         expect(finite, f"{words}: the value is {value:.6g}, or the gradient is not finite")
 
 
-def _naive(function: Callable, name: str) -> None:
+def _naive(function: Loss, name: str) -> None:
     """Value and gradient are those of a naive loop in double precision."""
     for inputs in _trials(function):
         queued = [{"pairs": "given"}] if "pairs" in defaults(function) and inputs.negatives is not None else []
@@ -199,7 +202,7 @@ def _naive(function: Callable, name: str) -> None:
             same(call(function, inputs, **settings), expected, EXACT, f"options {options}")
 
 
-def _equal_features(function: Callable, name: str) -> None:
+def _equal_features(function: Loss, name: str) -> None:
     """On equal features it has its known value (the log of the number of candidates)."""
     ones = torch.ones(ROWS, 2, dtype=torch.float64)
     inputs = Trial(ones, ones, torch.tensor([0, 0, 1, 1, 1]))
@@ -208,7 +211,7 @@ def _equal_features(function: Callable, name: str) -> None:
         expect(abs(value - expected(ROWS)) < EXACT, f"options {options}: {value:.6g} instead of {expected(ROWS):.6g}")
 
 
-def _limits(function: Callable, name: str) -> None:
+def _limits(function: Loss, name: str) -> None:
     """Its documented limits hold."""
     inputs = trial(4)
     for words, options, twin, twin_options in naive.LIMITS.get(name, []):
@@ -218,7 +221,7 @@ def _limits(function: Callable, name: str) -> None:
         LIMITS[name](function)
 
 
-def _weighted_nt_xent(function: Callable) -> None:
+def _weighted_nt_xent(function: Loss) -> None:
     # Orthogonal samples, equal views: all anchors have one weight, and the gradient is not zero.
     z = torch.eye(3, dtype=torch.float64)
     inputs = Trial(z, z.clone(), torch.arange(3))
@@ -231,18 +234,18 @@ def _weighted_nt_xent(function: Callable) -> None:
         )
 
 
-def _gradient_of_dcl(function: Callable) -> None:
+def _gradient_of_dcl(function: Loss) -> None:
     inputs = trial(4)
     _, *gradients = naive.value_and_gradients("dcl", inputs, {"temperature": 0.1}, {})
     expected = (torch.ones((), dtype=torch.float64), *gradients)
     same(call(function, inputs), expected, EXACT, "value 1 and the gradient of dcl")
 
 
-def _no_distance(function: Callable) -> None:
+def _no_distance(function: Loss) -> None:
     # Views that are the prior's own samples, in another order: the distance is zero whatever the directions.
     inputs = trial(4)
     for prior in ("hypersphere", "hypercube", "normal"):
-        settings = dict(generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        settings: dict[str, Any] = dict(generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         shape = (2 * len(inputs.z1), inputs.z1.shape[1])
         samples = 2 * torch.rand(shape, **settings) - 1 if prior == "hypercube" else torch.randn(shape, **settings)
         z1, z2 = samples.flip(0).chunk(2)
@@ -252,7 +255,7 @@ def _no_distance(function: Callable) -> None:
         expect(abs(difference) < EXACT, f"{prior}: equal sorted samples are {difference:.3g} apart")
 
 
-def _no_class_shared(function: Callable) -> None:
+def _no_class_shared(function: Loss) -> None:
     inputs = trial(4)
     inputs = replace(inputs, labels=torch.arange(len(inputs.z1)))
     expected = naive.value_and_gradients("nt-xent", inputs, {"temperature": 0.1}, {})
@@ -260,7 +263,7 @@ def _no_class_shared(function: Callable) -> None:
 
 
 # Limits that are no setting of another loss.
-LIMITS: dict[str, Callable[[Callable], None]] = {
+LIMITS: dict[str, Callable[[Loss], None]] = {
     "macl": _weighted_nt_xent,
     "flat-nce": _gradient_of_dcl,
     "swd": _no_distance,
@@ -273,7 +276,8 @@ LIMITS: dict[str, Callable[[Callable], None]] = {
 
 PROCESSES, ROWS_OF_ONE = 2, 3
 CLOSE = 1e-6
-Job = tuple[str, Callable[[Tensor], Tensor]]
+Job = tuple[str, Callable[[Tensor], Tensor]]  # a loss by name or path, and the gather for it
+Result = tuple[Tensor, Tensor] | str  # value and gradient, or what went wrong
 
 
 def run_gathered(jobs: list[Job]) -> list[Check]:
@@ -284,20 +288,25 @@ def run_gathered(jobs: list[Job]) -> list[Check]:
             function of a module, since the processes import it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(_process, (folder, jobs), nprocs=PROCESSES)
+        spawn(_process, (folder, jobs), nprocs=PROCESSES)
         ranks = [torch.load(Path(folder, f"{rank}.pt")) for rank in range(PROCESSES)]
     return [outcome(_gathered, reference, results) for (reference, _), *results in zip(jobs, *ranks, strict=True)]
 
 
-def _gathered(reference: str, results: list) -> None:
+def _gathered(reference: str, results: list[Result]) -> None:
     """Two gathered processes equal one with the joined batch."""
-    expected = _value_and_gradient(reference, _joined(), lambda rows: rows)
+    values, gradients = [], []
     for rank, result in enumerate(results):
-        expect(not isinstance(result, str), f"process {rank}: {result}")
-    expect(not isinstance(expected, str), str(expected))
+        if isinstance(result, str):
+            raise Broken(f"process {rank}: {result}")
+        values.append(result[0])
+        gradients.append(result[1])
+    expected = _value_and_gradient(reference, _joined(), lambda rows: rows)
+    if isinstance(expected, str):
+        raise Broken(expected)
     value, gradient = expected
-    mean = sum(part for _, part in results) / PROCESSES
-    far = max((part - value).abs().item() for part, _ in results)
+    mean = sum(gradients) / PROCESSES
+    far = max((part - value).abs().item() for part in values)
     off = ((mean - gradient).abs().max() / gradient.abs().max()).item()
     expect(
         far <= CLOSE * max(1, value.abs().item()) and off <= CLOSE,
@@ -321,13 +330,14 @@ def _process(rank: int, folder: str, jobs: list[Job]) -> None:
     distributed.destroy_process_group()
 
 
-def _value_and_gradient(reference: str, inputs: Trial, gather: Callable) -> tuple[Tensor, Tensor] | str:
+def _value_and_gradient(reference: str, inputs: Trial, gather: Callable) -> Result:
     """The loss of a linear encoder on the gathered rows, its weights' gradient; or what went wrong."""
     function = catalog.load_function("suppression_bench.losses", reference)
     width = inputs.z1.shape[1]
     generator = torch.Generator().manual_seed(0)
     weights = torch.randn(width, width, generator=generator, dtype=torch.float64).requires_grad_()
-    gathered = Trial(*(gather(z @ weights) for z in (inputs.z1, inputs.z2)), gather(inputs.labels), inputs.negatives)
+    z1, z2 = (gather(z @ weights) for z in (inputs.z1, inputs.z2))
+    gathered = Trial(z1, z2, gather(inputs.labels), inputs.negatives)
     try:
         value = function(gathered.z1, gathered.z2, **gathered.passed_in(function))
         return value.detach(), torch.autograd.grad(value, weights)[0]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from suppression_bench.conformance.toy import COUNT, Check, Forbidden, Toy, expect, outcome
+from suppression_bench.conformance.toy import COUNT, Broken, Check, Forbidden, Toy, expect, outcome
 from suppression_bench.method import Method, Output
 
 SAME = 1e-6  # two vectors of length 1 with a cosine nearer to 1 are the same vector
@@ -139,7 +139,8 @@ def _positives(toy: Toy) -> None:
     toy.train(toy.build(), [EVERY[:8], EVERY[8:16], EVERY[16:24], EVERY[:8]])
     for step, (_, positives, passed) in enumerate(toy.calls, 1):
         negatives = passed.get("negatives")
-        expect(negatives is not None, "it declares that it passes negatives, but its loss got none")
+        if negatives is None:
+            raise Broken("it declares that it passes negatives, but its loss got none")
         rows, queue = (torch.nn.functional.normalize(z.detach().double(), dim=1) for z in (positives, negatives))
         same = int(((rows @ queue.T) > 1 - SAME).any(1).sum())
         expect(same == 0, f"in step {step} {same} of {len(rows)} positives are among the negatives")

@@ -1,7 +1,8 @@
 """The losses a second time, as loops over scalars in double precision, and what is known of each: limits, values."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,18 +11,22 @@ from suppression_bench.conformance.toy import Trial
 
 
 def cosine(a: list, b: list) -> Tensor:
-    dot, left, right = _dot(a, b), _dot(a, a), _dot(b, b)
-    return dot / (left**0.5 * right**0.5)
+    return _dot(a, b) / (_dot(a, a) ** 0.5 * _dot(b, b) ** 0.5)
 
 
-def _dot(a: list, b: list):
-    return sum(x * y for x, y in zip(a, b, strict=True))
+def add_up(terms: Iterable) -> Tensor:
+    """The sum of scalars."""
+    return sum(terms, torch.zeros((), dtype=torch.float64))
+
+
+def _dot(a: list, b: list) -> Tensor:
+    return add_up(x * y for x, y in zip(a, b, strict=True))
 
 
 def anchors(z1: list, z2: list, pairs: str, negatives: list | None) -> list[tuple[Tensor, list[Tensor]]]:
     """Every anchor's cosine with its positive, and those with its negatives."""
     if pairs == "given":
-        return [(cosine(a, b), [cosine(a, row) for row in negatives]) for a, b in zip(z1, z2, strict=True)]
+        return [(cosine(a, b), [cosine(a, row) for row in negatives or []]) for a, b in zip(z1, z2, strict=True)]
     cosines = []
     for near, far in ((z1, z2), (z2, z1)):
         for i in range(len(near)):
@@ -39,13 +44,13 @@ def over_anchors(term: Callable) -> Callable:
     def loss(z1, z2, *, pairs="all", negatives=None, **options):
         cosines = anchors(z1, z2, pairs, negatives)
         positives = [positive for positive, _ in cosines]
-        return sum(term(p, rest, positives, **options) for p, rest in cosines) / len(cosines)
+        return add_up(term(p, rest, positives, **options) for p, rest in cosines) / len(cosines)
 
     return loss
 
 
 def probability(p: Tensor, rest: list[Tensor], temperature) -> Tensor:
-    return (p / temperature).exp() / ((p / temperature).exp() + sum((s / temperature).exp() for s in rest))
+    return (p / temperature).exp() / ((p / temperature).exp() + add_up((s / temperature).exp() for s in rest))
 
 
 def nt_xent(p, rest, positives, *, temperature):
@@ -53,13 +58,13 @@ def nt_xent(p, rest, positives, *, temperature):
 
 
 def dcl(p, rest, positives, *, temperature):
-    return -((p / temperature).exp() / sum((s / temperature).exp() for s in rest)).log()
+    return -((p / temperature).exp() / add_up((s / temperature).exp() for s in rest)).log()
 
 
 def dclw(p, rest, positives, *, temperature, sigma):
     mean = sum((s / sigma).exp() for s in positives) / len(positives)
     weight = 2 - (p / sigma).exp() / mean
-    return -weight * p / temperature + sum((s / temperature).exp() for s in rest).log()
+    return -weight * p / temperature + add_up((s / temperature).exp() for s in rest).log()
 
 
 def dual_temperature(p, rest, positives, *, temperature, anchor_temperature):
@@ -68,7 +73,7 @@ def dual_temperature(p, rest, positives, *, temperature, anchor_temperature):
 
 
 def flat_nce(p, rest, positives, *, temperature):
-    total = sum(((s - p) / temperature).exp() for s in rest)
+    total = add_up(((s - p) / temperature).exp() for s in rest)
     return total / total.detach()
 
 
@@ -83,7 +88,7 @@ def macl(p, rest, positives, *, temperature, form, alpha, beta):
 
 def _kept(rest, alpha, top_k):
     count = top_k if top_k is not None else max(1, round(alpha * len(rest)))
-    return sorted(rest, key=Tensor.item, reverse=True)[:count]
+    return sorted(rest, key=lambda s: s.item(), reverse=True)[:count]
 
 
 def hard(p, rest, positives, *, temperature, alpha, top_k):
@@ -121,14 +126,14 @@ def _unit(rows: list) -> list:
 
 def _alignment(z1: list, z2: list):
     squares = [(x - y) ** 2 for a, b in zip(z1, z2, strict=True) for x, y in zip(a, b, strict=True)]
-    return sum(squares) / len(squares)
+    return add_up(squares) / len(squares)
 
 
 def decoupled_nt_xent(z1, z2, *, temperature, weight, negatives=None):
     views = z1 + z2
     spread = 0.0
     for a in views:
-        spread = spread + sum((cosine(a, b) / temperature).exp() for b in views + (negatives or [])).log()
+        spread = spread + add_up((cosine(a, b) / temperature).exp() for b in views + (negatives or [])).log()
     return _alignment(_unit(z1), _unit(z2)) / 2 + weight * spread / len(views)
 
 
@@ -144,7 +149,7 @@ def _gram_schmidt(columns: list) -> list:
 
 def swd(z1, z2, *, prior, weight, generator):
     count, width = 2 * len(z1), len(z1[0])
-    settings = dict(generator=generator, dtype=torch.float64)
+    settings: dict[str, Any] = dict(generator=generator, dtype=torch.float64)
     if prior == "hypercube":
         samples = (2 * torch.rand(count, width, **settings) - 1).tolist()
     else:
@@ -153,9 +158,10 @@ def swd(z1, z2, *, prior, weight, generator):
         z1, z2, samples = _unit(z1), _unit(z2), _unit(samples)
     distance = 0.0
     for direction in _gram_schmidt(torch.randn(width, width, **settings).T.tolist()):
-        ours = sorted((_dot(row, direction) for row in z1 + z2), key=Tensor.item)
-        theirs = sorted(_dot(row, direction) for row in samples)
-        distance = distance + sum((a - b) ** 2 for a, b in zip(ours, theirs, strict=True))
+        ours, theirs = (
+            sorted((_dot(row, direction) for row in rows), key=lambda s: s.item()) for rows in (z1 + z2, samples)
+        )
+        distance = distance + add_up((a - b) ** 2 for a, b in zip(ours, theirs, strict=True))
     return _alignment(z1, z2) / 2 + weight * distance / (count * width)
 
 
@@ -169,7 +175,7 @@ def _supervised(z1, z2, labels):
 
 
 def supcon_out(z1, z2, *, temperature, labels):
-    total = 0.0
+    total = torch.zeros((), dtype=torch.float64)
     for everyone, same in _supervised(z1, z2, labels):
         below = sum((s / temperature).exp() for s in everyone)
         total = total - sum(((p / temperature).exp() / below).log() for p in same) / len(same)
@@ -177,10 +183,10 @@ def supcon_out(z1, z2, *, temperature, labels):
 
 
 def supcon_in(z1, z2, *, temperature, labels):
-    total = 0.0
+    total = torch.zeros((), dtype=torch.float64)
     for everyone, same in _supervised(z1, z2, labels):
         below = sum((s / temperature).exp() for s in everyone)
-        total = total - (sum((p / temperature).exp() / below for p in same) / len(same)).log()
+        total = total - (add_up((p / temperature).exp() / below for p in same) / len(same)).log()
     return total / (2 * len(z1))
 
 
@@ -188,13 +194,13 @@ def align_uniform(z1, z2, *, align_weight, uniform_weight, alpha, t):
     z1, z2, count = _unit(z1), _unit(z2), len(z1)
 
     def squared(a, b):
-        return sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
+        return add_up((x - y) ** 2 for x, y in zip(a, b, strict=True))
 
     align = sum(squared(a, b) ** (alpha / 2) for a, b in zip(z1, z2, strict=True)) / count
     uniform = 0.0
     for z in (z1, z2):
         potentials = [(-t * squared(z[i], z[j])).exp() for i in range(count) for j in range(i)]
-        uniform = uniform + (sum(potentials) / len(potentials)).log() / 2
+        uniform = uniform + (add_up(potentials) / len(potentials)).log() / 2
     return align_weight * align + uniform_weight * uniform
 
 
@@ -207,7 +213,7 @@ def _columns(rows: list) -> list:
 def barlow_twins(z1, z2, *, weight):
     count = len(z1)
     first, second = ([[x / (_dot(c, c) / count + 1e-5) ** 0.5 for x in c] for c in _columns(z)] for z in (z1, z2))
-    total = 0.0
+    total = torch.zeros((), dtype=torch.float64)
     for i, a in enumerate(first):
         for j, b in enumerate(second):
             entry = _dot(a, b) / count
@@ -230,7 +236,7 @@ def vicreg(z1, z2, *, invariance_weight, variance_weight, covariance_weight):
 
 
 # Name of a loss -> the same, naively: lists of rows of scalars and every option -> a scalar.
-LOSSES = {
+LOSSES: dict[str, Callable[..., Tensor]] = {
     function.__name__.replace("_", "-"): over_anchors(function)
     for function in (nt_xent, dcl, dclw, dual_temperature, flat_nce, macl, hard, simple, hard_simple, hcl, ifm)
 } | {
@@ -245,8 +251,9 @@ def value_and_gradients(name: str, inputs: Trial, options: dict, passed_in: dict
     more = {key: value for key, value in passed_in.items() if value is not None}
     if "negatives" in more:
         more["negatives"] = [list(row) for row in more["negatives"]]
-    value = LOSSES[name](*[[list(row) for row in z] for z in views], **more, **options)
-    return value.detach(), *torch.autograd.grad(value, views)
+    value: Tensor = LOSSES[name](*[[list(row) for row in z] for z in views], **more, **options)
+    first, second = torch.autograd.grad(value, views)
+    return value.detach(), first, second
 
 
 # --- what is known of the losses -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A net of four convolutions for pictures of 32 to 112 pixels, small enough to train on two processor cores."""
+"""A net of four convolutions for images of 32 to 112 pixels, small enough to train on two processor cores."""
 
 from torch import Tensor, nn
 
@@ -40,18 +40,18 @@ class Conv4(Encoder):
             channels = filters
         self.convolutions = nn.ModuleList(convolutions)
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        return self.stages(pictures)[-1].mean((2, 3))
+    def forward(self, images: Tensor) -> Tensor:
+        return self.stages(images)[-1].mean((2, 3))
 
-    def stages(self, pictures: Tensor) -> list[Tensor]:
+    def stages(self, images: Tensor) -> list[Tensor]:
         """What the four convolutions give: 16, 32, 64 and 128 channels (28, 14, 7 and 4 a side at 56 pixels).
 
         >>> import torch
-        >>> [tuple(found.shape[1:]) for found in Conv4(56, 1).stages(torch.zeros(2, 1, 56, 56))]
+        >>> [tuple(maps.shape[1:]) for maps in Conv4(56, 1).stages(torch.zeros(2, 1, 56, 56))]
         [(16, 28, 28), (32, 14, 14), (64, 7, 7), (128, 4, 4)]
         """
-        found = []
+        maps = []
         for convolution in self.convolutions:
-            pictures = convolution(pictures)
-            found.append(pictures)
-        return found
+            images = convolution(images)
+            maps.append(images)
+        return maps

@@ -37,19 +37,19 @@ class RandBitConv(Encoder):
             nn.ReLU(),
         )
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        return self.dense(self.convolutions(pictures))
+    def forward(self, images: Tensor) -> Tensor:
+        return self.dense(self.convolutions(images))
 
-    def stages(self, pictures: Tensor) -> list[Tensor]:
+    def stages(self, images: Tensor) -> list[Tensor]:
         """What the three convolutions give behind their ReLU: 32, 64 and 64 channels (13, 6 and 2 a side at 28 pixels).
 
         >>> import torch
-        >>> [tuple(found.shape[1:]) for found in RandBitConv(28, 1).stages(torch.zeros(2, 1, 28, 28))]
+        >>> [tuple(maps.shape[1:]) for maps in RandBitConv(28, 1).stages(torch.zeros(2, 1, 28, 28))]
         [(32, 13, 13), (64, 6, 6), (64, 2, 2)]
         """
-        found = []
+        maps = []
         for layer in self.convolutions:
-            pictures = layer(pictures)
+            images = layer(images)
             if isinstance(layer, nn.ReLU):
-                found.append(pictures)
-        return found
+                maps.append(images)
+        return maps

@@ -9,7 +9,7 @@ SIDE = 28
 
 
 class RawPixels(Encoder):
-    """Each channel averaged to at most 28x28 cells; a channel that is constant over the picture stays so.
+    """Each channel averaged to at most 28x28 cells; a channel that is constant over the image stays so.
 
     >>> RawPixels(112, 1)(torch.ones(2, 1, 112, 112)).shape
     torch.Size([2, 784])
@@ -20,5 +20,5 @@ class RawPixels(Encoder):
         self.pool = nn.AdaptiveAvgPool2d(min(side, SIDE))
         self.width = channels * min(side, SIDE) ** 2
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        return torch.flatten(self.pool(pictures), 1)
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.flatten(self.pool(images), 1)

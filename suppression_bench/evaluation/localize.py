@@ -146,7 +146,8 @@ def cluster(rows: np.ndarray, clusters: int) -> np.ndarray:
 
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: fewer labels, then
-        return KMeans(clusters, n_init=STARTS, random_state=SEED, algorithm="lloyd").fit_predict(rows)
+        k_means = KMeans(clusters, n_init=STARTS, random_state=SEED, algorithm="lloyd")  # pyright: ignore[reportArgumentType]
+        return k_means.fit_predict(rows)
 
 
 def by_brightness(labels: np.ndarray, light: np.ndarray) -> np.ndarray:

@@ -181,7 +181,8 @@ def fit_sgd(
         for step in range(steps_per_epoch):
             rows = order[step * batch_size : (step + 1) * batch_size]
             logits = scores(features[rows], weights).split(widths, dim=1)
-            loss = sum(F.cross_entropy(part, truth[rows]) for part, truth in zip(logits, labels, strict=True))
+            losses = (F.cross_entropy(part, truth[rows]) for part, truth in zip(logits, labels, strict=True))
+            loss = sum(losses, features.new_zeros(()))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -227,7 +228,8 @@ class OnlineProbe:
         self.tasks, self.classes = tasks, [task.classes for task in tasks]
         generator = torch.Generator().manual_seed(seed)
         # All features' layers side by side in one: their gradients do not meet, and Adam works entry by entry.
-        self.layer = nn.utils.skip_init(nn.Linear, width, sum(self.classes))
+        # Made empty: its own initialisation would take random numbers of the method's.
+        self.layer = nn.Linear(width, sum(self.classes), device="meta").to_empty(device="cpu")
         for rows in self.layer.weight.data.split(self.classes):
             bound = (6 / (width + len(rows))) ** 0.5
             rows.uniform_(-bound, bound, generator=generator)
@@ -240,7 +242,8 @@ class OnlineProbe:
     def __call__(self, step: int, features: Tensor, index: Tensor) -> None:
         set_learning_rate(self.optimizer, learning_rate(self.training, step, self.steps, self.warmup))
         logits = self.layer(features.float()).split(self.classes, dim=1)
-        loss = sum(F.cross_entropy(part, truth[index]) for part, truth in zip(logits, self.labels, strict=True))
+        losses = (F.cross_entropy(part, truth[index]) for part, truth in zip(logits, self.labels, strict=True))
+        loss = sum(losses, torch.zeros((), device=features.device))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()

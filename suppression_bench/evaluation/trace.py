@@ -1,7 +1,6 @@
 """The learning order: every feature's probe at log-spaced steps of training, which goes on as if nobody had looked."""
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -38,20 +37,6 @@ def trace_steps(steps: int, count: int) -> list[int]:
     if count == 1:
         return [steps]
     return sorted({int(step) for step in np.rint(np.geomspace(1, steps, count))})
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Some of a split's samples, gathered block by block."""
-
-    samples: Samples
-    rows: Tensor
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def whole(self, index: slice) -> Tensor:
-        return self.samples.whole(self.rows[index])
 
 
 class Trace:
@@ -124,5 +109,5 @@ class Trace:
     def _features(self, split: str, device: torch.device) -> tuple[Tensor, np.ndarray]:
         samples = self.data.samples(split, device)
         rows = sample_rows(split, len(samples), MOST)
-        part = _Part(samples, rows.to(device))
+        part = Samples(*samples.take(rows.to(device)))
         return extract(self.method, part, ["encoder"], self.options.block_size)["encoder"], rows.numpy()

@@ -34,6 +34,6 @@ def decoupled_nt_xent(
     require(weight >= 0, f"the loss's option weight must be 0 or more, got {weight}")
     z1, z2 = normalised(z1), normalised(z2)
     both = torch.cat([z1, z2])
-    others = both if negatives is None else torch.cat([both, normalised(negatives)])
-    spread = torch.logsumexp(products(both, others) / temperature, dim=1).mean()
+    candidates = both if negatives is None else torch.cat([both, normalised(negatives)])
+    spread = torch.logsumexp(products(both, candidates) / temperature, dim=1).mean()
     return (z1 - z2).square().mean() / 2 + weight * spread

@@ -28,6 +28,6 @@ def supcon_in(z1: Tensor, z2: Tensor, *, temperature: float = 0.1, labels: Tenso
     require_above_zero(temperature=temperature)
     same = same_class(labels)
     logits = supervised_logits(z1, z2, temperature)
-    found = torch.logsumexp(logits.masked_fill(~same, float("-inf")), dim=1)
+    positive = torch.logsumexp(logits.masked_fill(~same, float("-inf")), dim=1)
     count = same.sum(dim=1) - 1  # itself is of its class, but no positive
-    return (torch.logsumexp(logits, dim=1) - found + count.to(logits.dtype).log()).mean()
+    return (torch.logsumexp(logits, dim=1) - positive + count.to(logits.dtype).log()).mean()

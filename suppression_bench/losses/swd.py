@@ -1,6 +1,6 @@
 """SWD: alignment plus the sliced Wasserstein distance of the projections to a prior."""
 
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -38,14 +38,15 @@ def swd(
     >>> swd(z, z, generator=torch.Generator().manual_seed(1)).item() < 0.05 < swd(z.abs(), z.abs()).item()
     True
     """
-    require(prior in ("hypersphere", "hypercube", "normal"),
-            f"the loss's option prior must be hypersphere, hypercube or normal, got {prior!r}")  # fmt: skip
+    require(
+        prior in get_args(Prior), f"the loss's option prior must be one of {', '.join(get_args(Prior))}, got {prior!r}"
+    )
     require(weight >= 0, f"the loss's option weight must be 0 or more, got {weight}")
     scale = normalised if prior == "hypersphere" else wide
     z1, z2 = scale(z1), scale(z2)
     views = torch.cat([z1, z2])
-    place = views.device if generator is None else generator.device
-    settings = dict(generator=generator, device=place, dtype=views.dtype)
+    device = views.device if generator is None else generator.device
+    settings: dict[str, Any] = dict(generator=generator, device=device, dtype=views.dtype)
     if prior == "hypercube":
         samples = 2 * torch.rand(views.shape, **settings) - 1
     else:
@@ -57,7 +58,7 @@ def swd(
     return (z1 - z2).square().mean() / 2 + weight * (views - samples).square().mean()
 
 
-def _rotation(width: int, settings: dict) -> Tensor:
+def _rotation(width: int, settings: dict[str, Any]) -> Tensor:
     """A random orthogonal matrix (d, d), its rows the directions; uniform thanks to the signs."""
     q, r = torch.linalg.qr(torch.randn(width, width, **settings))
     return (q * r.diagonal().sign()).T

@@ -1,11 +1,9 @@
 """Autoencoder: keeps what it needs to draw the image and its constant channels again, without noise."""
 
-from typing import Literal
-
 from torch import Tensor, nn
 
 from suppression_bench.encoder import Encoder, decoder
-from suppression_bench.loss import reconstruction_error
+from suppression_bench.loss import Likelihood, Planes, reconstruction_error
 from suppression_bench.method import Batch, Info, Method, Output
 
 
@@ -30,13 +28,14 @@ class Autoencoder(Method):
         info: Info,
         *,
         latent: int = 64,
-        likelihood: Literal["bernoulli", "squared-error"] = "bernoulli",
-        planes: Literal["once", "every-pixel"] = "once",
+        likelihood: Likelihood = "bernoulli",
+        planes: Planes = "once",
     ):
         super().__init__(encoder, info)
         self.code = nn.Linear(encoder.width, latent)
         self.decoder = decoder(latent, info.input_shape, encoder.batch_norm)
-        self.likelihood, self.planes = likelihood, planes
+        self.likelihood: Likelihood = likelihood
+        self.planes: Planes = planes
 
     def loss(self, batch: Batch) -> Output:
         (view,) = batch.views

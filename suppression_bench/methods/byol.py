@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from suppression_bench.encoder import Encoder, mlp
-from suppression_bench.method import Batch, Info, Method, Output
+from suppression_bench.method import Batch, Info, Method, Output, follow
 
 
 class BYOL(Method):
@@ -57,8 +57,8 @@ class BYOL(Method):
     @torch.no_grad()
     def after_step(self, progress: float) -> None:
         rate = 1 - (1 - self.momentum) * (math.cos(math.pi * progress) + 1) / 2
-        for moving, online in ((self.target_encoder, self.encoder), (self.target_head, self.head)):
-            torch._foreach_lerp_(list(moving.parameters()), list(online.parameters()), 1 - rate)
+        follow(self.target_encoder, self.encoder, 1 - rate)
+        follow(self.target_head, self.head, 1 - rate)
 
     def project(self, features: Tensor) -> Tensor:
         return self.head(features)

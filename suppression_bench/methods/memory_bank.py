@@ -28,6 +28,7 @@ class MemoryBank(Method):
 
     views = 1
     passes = ("negatives",)
+    bank: Tensor
 
     def __init__(
         self, encoder: Encoder, info: Info, loss: Callable, *, head: list[int] = (512, 128), momentum: float = 0.5
@@ -38,16 +39,17 @@ class MemoryBank(Method):
         self.head = mlp(encoder.width, head, encoder.batch_norm)
         self.pair_loss, self.momentum = loss, momentum
         self.register_buffer("bank", F.normalize(torch.randn(info.count, head[-1]), dim=1))
-        self.waiting: tuple[Tensor, Tensor] | None = None  # projections and ids of the step that is under way
+        # Projections and ids of the step that is under way.
+        self.waiting = self.bank[:0], torch.empty(0, dtype=torch.long)
 
     def loss(self, batch: Batch) -> Output:
         features = self.encoder(batch.views[0])
         projected = F.normalize(self.head(features).float(), dim=1)
         self.waiting = projected.detach(), batch.ids
-        others = torch.ones(len(self.bank), dtype=torch.bool, device=self.bank.device)
-        others[batch.ids] = False
+        absent = torch.ones(len(self.bank), dtype=torch.bool, device=self.bank.device)
+        absent[batch.ids] = False
         # How many there are is known, so nothing waits for the device to count them, as a boolean index does.
-        (rest,) = torch.nonzero_static(others, size=len(self.bank) - len(batch.ids)).T
+        (rest,) = torch.nonzero_static(absent, size=len(self.bank) - len(batch.ids)).T
         # Indexing copies, so the bank may change before the backward pass is over.
         value = self.pair_loss(projected, self.bank[batch.ids], negatives=self.bank[rest])
         return Output(value, features)
@@ -56,7 +58,6 @@ class MemoryBank(Method):
     def after_step(self, progress: float) -> None:
         projected, ids = self.waiting
         self.bank[ids] = F.normalize(self.momentum * self.bank[ids] + (1 - self.momentum) * projected, dim=1)
-        self.waiting = None
 
     def project(self, features: Tensor) -> Tensor:
         return self.head(features)

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from generators.dataset import UserError
 from suppression_bench.encoder import Encoder, mlp
-from suppression_bench.method import Batch, Info, Method, Output
+from suppression_bench.method import Batch, Info, Method, Output, follow
 
 
 class MoCo(Method):
@@ -32,6 +32,9 @@ class MoCo(Method):
 
     passes = ("negatives",)
     no_gradient = ("key_encoder", "key_head")
+    queue: Tensor
+    queue_ids: Tensor
+    position: Tensor
 
     def __init__(
         self,
@@ -54,8 +57,8 @@ class MoCo(Method):
         self.pair_loss, self.momentum = loss, momentum
         self.register_buffer("queue", F.normalize(torch.randn(queue, head[-1]), dim=1))
         self.register_buffer("queue_ids", torch.full((queue,), -1))  # whose key it is, -1 of nobody
-        self.register_buffer("place", torch.zeros((), dtype=torch.long))  # where the next key goes
-        self.waiting: tuple[Tensor, Tensor] | None = None  # keys and ids of the step that is under way
+        self.register_buffer("position", torch.zeros((), dtype=torch.long))  # where the next key goes
+        self.waiting = self.queue[:0], self.queue_ids[:0]  # keys and ids of the step that is under way
 
     def after_build(self) -> None:
         self.key_encoder.load_state_dict(self.encoder.state_dict())
@@ -73,14 +76,13 @@ class MoCo(Method):
 
     @torch.no_grad()
     def after_step(self, progress: float) -> None:
-        for moving, online in ((self.key_encoder, self.encoder), (self.key_head, self.head)):
-            torch._foreach_lerp_(list(moving.parameters()), list(online.parameters()), 1 - self.momentum)
+        follow(self.key_encoder, self.encoder, 1 - self.momentum)
+        follow(self.key_head, self.head, 1 - self.momentum)
         size = len(self.queue)
         keys, ids = (values[-size:] for values in self.waiting)  # of a batch larger than the queue its end
-        places = (self.place + torch.arange(len(keys), device=keys.device)) % size
-        self.queue[places], self.queue_ids[places] = keys, ids
-        self.place.add_(len(keys)).remainder_(size)
-        self.waiting = None
+        rows = (self.position + torch.arange(len(keys), device=keys.device)) % size
+        self.queue[rows], self.queue_ids[rows] = keys, ids
+        self.position.add_(len(keys)).remainder_(size)
 
     def project(self, features: Tensor) -> Tensor:
         return self.head(features)

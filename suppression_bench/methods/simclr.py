@@ -51,7 +51,7 @@ class SimCLR(Method):
 
     def project_views(self, views: list[Tensor]) -> tuple[list[Tensor], Tensor]:
         features = [self.encoder(view) for view in views]
-        return [self.head(one) for one in features], features[0]
+        return [self.head(hidden) for hidden in features], features[0]
 
     def loss_of(self, projected: list[Tensor], batch: Batch) -> Tensor:
         changed = {}
@@ -75,7 +75,7 @@ class SimCLR(Method):
 
 def _temperature(loss: Callable) -> float:
     # A loss with its options filled in still shows them in its signature.
-    found = inspect.signature(loss).parameters.get("temperature")
-    if found is None or not isinstance(found.default, (int, float)):
+    parameter = inspect.signature(loss).parameters.get("temperature")
+    if parameter is None or not isinstance(parameter.default, (int, float)):
         raise UserError("method.temperature_end: this loss has no temperature; leave the option out")
-    return found.default
+    return parameter.default

@@ -38,9 +38,9 @@ class SimSiam(Method):
 
     def loss(self, batch: Batch) -> Output:
         features = [self.encoder(view) for view in batch.views]
-        projected = [self.head(one) for one in features]
-        predicted = [self.predictor(one).float() for one in projected]
-        first, second = (self.stop_gradient(one).float() for one in projected)
+        projected = [self.head(hidden) for hidden in features]
+        predicted = [self.predictor(z).float() for z in projected]
+        first, second = (self.stop_gradient(z).float() for z in projected)
         similarity = F.cosine_similarity(predicted[0], second) + F.cosine_similarity(predicted[1], first)
         return Output(-similarity.mean() / 2, features[0])
 

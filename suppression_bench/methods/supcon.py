@@ -45,10 +45,10 @@ class SupCon(Method):
 
     def project_views(self, views: list[Tensor]) -> tuple[list[Tensor], Tensor]:
         features = [self.encoder(view) for view in views]
-        return [self.head(one) for one in features], features[0]
+        return [self.head(hidden) for hidden in features], features[0]
 
     def loss_of(self, projected: list[Tensor], batch: Batch) -> Tensor:
-        return self.pair_loss(*projected, labels=batch.labels[self.target])
+        return self.pair_loss(*projected, labels=(batch.labels or {})[self.target])
 
     def project(self, features: Tensor) -> Tensor:
         return self.head(features)

@@ -21,12 +21,12 @@ class Supervised(Method):
         self.heads = nn.ModuleDict({name: nn.Linear(encoder.width, t.classes) for name, t in info.targets.items()})
 
     def loss(self, batch: Batch) -> Output:
-        features = self.encoder(batch.views[0])
+        features, labels = self.encoder(batch.views[0]), batch.labels or {}
         total = features.new_zeros((), dtype=features.dtype)
         for name, target in self.info.targets.items():
             logits = self.heads[name](features).float()
             if target.many:
-                total = total + F.binary_cross_entropy_with_logits(logits, batch.labels[name])
+                total = total + F.binary_cross_entropy_with_logits(logits, labels[name])
             else:
-                total = total + F.cross_entropy(logits, batch.labels[name])
+                total = total + F.cross_entropy(logits, labels[name])
         return Output(total, features)

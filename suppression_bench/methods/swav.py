@@ -78,14 +78,14 @@ class SwAV(Method):
 
     def loss(self, batch: Batch) -> Output:
         features = [self.encoder(view) for view in batch.views]
-        projected = [F.normalize(self.head(one).float(), dim=1) for one in features]
+        projected = [F.normalize(self.head(hidden).float(), dim=1) for hidden in features]
         with torch.autocast(projected[0].device.type, enabled=False):
-            first, second = (self.prototypes(one) for one in projected)
+            first, second = (self.prototypes(z) for z in projected)
         value = self._predict(first, self.assignment(second)) + self._predict(second, self.assignment(first))
         return Output(value / 2, features[0])
 
-    def _predict(self, similarity: Tensor, wanted: Tensor) -> Tensor:
-        return -(wanted * F.log_softmax(similarity / self.temperature, dim=1)).sum(1).mean()
+    def _predict(self, similarity: Tensor, assigned: Tensor) -> Tensor:
+        return -(assigned * F.log_softmax(similarity / self.temperature, dim=1)).sum(1).mean()
 
     def after_step(self, progress: float) -> None:
         self.after_build()  # back to length 1

@@ -1,12 +1,10 @@
 """Variational autoencoder: keeps what it needs to draw the image and its constant channels again."""
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
 from suppression_bench.encoder import Encoder, decoder
-from suppression_bench.loss import reconstruction_error
+from suppression_bench.loss import Planes, reconstruction_error
 from suppression_bench.method import Batch, Info, Method, Output
 
 
@@ -26,6 +24,7 @@ class VAE(Method):
     """
 
     views = 1
+    progress: Tensor
 
     def __init__(
         self,
@@ -35,13 +34,14 @@ class VAE(Method):
         latent: int = 64,
         beta: float = 1.0,
         warmup: float = 0.1,
-        planes: Literal["once", "every-pixel"] = "once",
+        planes: Planes = "once",
     ):
         super().__init__(encoder, info)
         self.mean = nn.Linear(encoder.width, latent)
         self.log_variance = nn.Linear(encoder.width, latent)
         self.decoder = decoder(latent, info.input_shape, encoder.batch_norm)
-        self.beta, self.warmup, self.planes = beta, warmup, planes
+        self.beta, self.warmup = beta, warmup
+        self.planes: Planes = planes
         self.register_buffer("progress", torch.zeros(()))
 
     def loss(self, batch: Batch) -> Output:

@@ -1,14 +1,14 @@
 """The record of a cell: one typed schema, strictly read, from which everything that people look at is rendered."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from generators import strict_json
+from generators import files
 from generators.dataset import UserError
+from generators.files import dumps_json, loads_json
 from suppression_bench.cell import Cell, digest_of
 
 NAME = "result.json"
@@ -226,7 +226,7 @@ def to_json(record: Record) -> str:
     Raises:
         ValueError: a number that is not finite (JSON has none).
     """
-    return strict_json.dumps(msgspec.to_builtins(record))
+    return dumps_json(msgspec.to_builtins(record))
 
 
 def write(folder: Path, record: Record) -> None:
@@ -267,7 +267,7 @@ def parse(text: str | bytes, what: str) -> Record:
     Raises:
         UserError: as `read`.
     """
-    content = strict_json.loads(text, what, floats=True)
+    content = loads_json(text, what, floats=True)
     if isinstance(content, dict) and isinstance(content.get("schema"), int) and content["schema"] < SCHEMA:
         raise UserError(f"{what}: schema {content['schema']} is not {SCHEMA}: {OLD}")
     record = convert(content, Record, what, "delete the file and run the cell again")
@@ -293,15 +293,8 @@ def convert(content: Any, kind: Any, what: str, remedy: str) -> Any:
 
 def write_atomic(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all: under a temporary name, flushed to the disk, renamed."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(partial, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with files.write_atomic(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 # ---- the records and plans below run folders ----
@@ -356,7 +349,7 @@ def read_plan(path: Path) -> list[Planned]:
         UserError: it is no strict JSON, or no plan.
     """
     remedy = "delete the file, and run the suite again or read the records alone"
-    content = strict_json.loads(path.read_bytes(), str(path), floats=True)
+    content = loads_json(path.read_bytes(), str(path), floats=True)
     if isinstance(content, list) and any(isinstance(e, dict) and "data" in (e.get("spec") or {}) for e in content):
         raise UserError(f"{path}: {OLD}")
     return convert(content, list[Planned], f"{path}: a plan of cells", remedy)
@@ -364,4 +357,4 @@ def read_plan(path: Path) -> list[Planned]:
 
 def write_plan(path: Path, planned: list[Planned]) -> None:
     """Write the plan of a run's folder."""
-    write_atomic(path, strict_json.dumps(msgspec.to_builtins(planned)) + "\n")
+    write_atomic(path, dumps_json(msgspec.to_builtins(planned)) + "\n")

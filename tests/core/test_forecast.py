@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from small_cells import CPU, make_cell
 
-from generators import pending, sources
+from generators import sources
 from generators.dataset import UserError
 from suppression_bench import forecast
 from suppression_bench import run as running
@@ -124,9 +124,9 @@ def test_a_source_that_has_to_come_first_is_named(tmp_path, monkeypatch):
         (tmp_path / "images" / part / "one").mkdir(parents=True)
         Image.new("RGB", (40, 40)).save(tmp_path / "images" / part / "one" / "a.png")
     folder = f"folder:{tmp_path / 'images'}"
-    assert pending.pending(folder)
+    assert sources.pending(folder)
     located = of_dataset(dataset="digit-on-imagenet", image_source=folder, image_size=32)
-    assert pending.pending(folder) in forecast.describe([located], outlook, 1, None)
+    assert sources.pending(folder) in forecast.describe([located], outlook, 1, None)
     assert not (tmp_path / "cache").exists()
 
 

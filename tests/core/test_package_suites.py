@@ -7,7 +7,7 @@ from small_cells import CPU
 
 from generators import catalog, sources
 from generators.catalog import dataset
-from generators.image_source import ImageSource
+from generators.sources import ImageSource
 from suppression_bench import config
 from suppression_bench import run as running
 from suppression_bench.cell import settings_key
@@ -49,7 +49,7 @@ class Pictures(ImageSource):
         self.name, self.side, self.classes = kind, SIDES.get(kind), [str(number) for number in range(classes)]
         self.labels = {"train": np.arange(train) % classes, "test": np.arange(test) % classes}
 
-    def picture(self, part, index, side):
+    def image(self, part, index, side):
         raise AssertionError("no picture is drawn here")
 
 

@@ -452,7 +452,7 @@ def test_weights_of_another_encoder_are_refused(made, tmp_path, capsys, photos):
     [
         (["--out", "sheet.pdf"], "--out sheet.pdf must end in .png or .svg"),
         (["--limit", "0"], "--limit must be at least 1"),
-        (["--limit", "21"], "a sheet shows at most 20 pictures"),
+        (["--limit", "21"], "a sheet shows at most 20 images"),
         (["--clusters", "two"], "two"),
         (["--clusters", "1"], "--clusters 1: at least 2"),
         (["--stages", "4"], "has the stages 1, 2, 3"),

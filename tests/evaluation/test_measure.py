@@ -144,14 +144,14 @@ def test_extraction_leaves_the_method_as_it_was(randbit):
         assert not one[layer].requires_grad
 
 
-def test_the_pictures_that_are_probed_are_whole_and_have_their_bits(randbit):
+def test_the_images_that_are_probed_are_whole_and_have_their_bits(randbit):
     method, data = Recorder(), Data(randbit, 4)
     method.encoder = Keep()
     extract(method, data.samples("probe-test"), ["encoder"], 40)
     shown = torch.cat(method.encoder.seen)
     assert [len(part) for part in method.encoder.seen] == [40, 40, 20]
-    pictures = data._split("probe-test").images
-    assert np.allclose(shown[:, 0].numpy() * 255, pictures[:, :, :, 0])
+    images, _ = data.samples("probe-test").take(slice(None))
+    assert np.allclose(shown[:, 0].numpy() * 255, images[:, 0])
     for bit in range(4):
         plane = torch.from_numpy(data.labels("probe-test", f"bit{bit:02d}")).float()[:, None, None].expand(-1, 28, 28)
         assert torch.equal(shown[:, 1 + bit], plane)

@@ -9,7 +9,8 @@ from torch import nn
 
 from generators.dataset import UserError
 from suppression_bench.cell import Probing
-from suppression_bench.commands import run as command
+from suppression_bench.commands.run import Selection, cells_of
+from suppression_bench.commands.shared import Sources
 from suppression_bench.evaluation import trace as traces
 from suppression_bench.evaluation.probes import Task, extract, fit_lbfgs
 from suppression_bench.evaluation.trace import Trace, trace_steps
@@ -119,7 +120,9 @@ def test_a_killed_cell_ends_with_the_same_trace(randbit, tmp_path, monkeypatch):
 
 def test_ids_of_cells_without_a_trace_are_the_old_ones(randbit):
     plain, traced = make_cell("simclr", randbit), make_cell("simclr", randbit, probe__trace=12)
-    assert make_cell("simclr", randbit, probe__trace=0).cell.id == plain.cell.id
+    assert (
+        make_cell("simclr", randbit, probe__trace=0).cell.id == plain.cell.id
+    )
     assert traced.cell.probe.trace == 12 and traced.cell.id != plain.cell.id
     untrained = make_cell("untrained", randbit, probe__trace=12)  # there is no step to look at
     assert untrained.cell.id == make_cell("untrained", randbit).cell.id
@@ -141,10 +144,10 @@ def test_a_number_out_of_range_is_refused(number):
 
 
 def test_the_flag_is_short_for_the_setting():
-    read = command._parser().read
-    [plain] = command._cells(read(["quick", "--only", "method=byol", "bits=8"]))
-    [traced] = command._cells(read(["quick", "--trace", "--only", "method=byol", "bits=8"]))
-    [fewer] = command._cells(read(["quick", "--trace", "--set", "trace=5", "--only", "method=byol", "bits=8"]))
+    only = ("method=byol", "bits=8")
+    [plain] = cells_of("quick", Selection(only=only), Sources())
+    [traced] = cells_of("quick", Selection(only=only, trace=True), Sources())
+    [fewer] = cells_of("quick", Selection(only=only, trace=True, settings=("trace=5",)), Sources())
     assert [located.cell.probe.trace for located in (plain, traced, fewer)] == [0, 12, 5]
     assert plain.label == traced.label == fewer.label  # a trace moves no number: nothing to show
 

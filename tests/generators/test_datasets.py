@@ -44,14 +44,14 @@ def test_multidigits_labels_and_pixels_follow_from_the_factors(options):
                 assert sample.labels.get(feature) == (classes[factors["size"].index(size)] if alone else None)
             total = np.zeros((made.options["canvas"],) * 2, dtype=int)
             for source, size, top, left in zip(*(factors[k] for k in ("source", "size", "top", "left")), strict=True):
-                patch = digits.pictures[part][source]
+                patch = digits.images[part][source]
                 patch = patch if size == 28 else naive_resize(patch, size, size)
                 assert 0 <= top <= len(total) - size and 0 <= left <= len(total) - size
                 for row in range(size):
                     for column in range(size):
                         total[top + row, left + column] += patch[row, column]
-            assert sample.picture.dtype == np.uint8 and sample.picture.shape == made.image_shape
-            assert np.array_equal(sample.picture[:, :, 0], np.minimum(total, 255))
+            assert sample.image.dtype == np.uint8 and sample.image.shape == made.image_shape
+            assert np.array_equal(sample.image[:, :, 0], np.minimum(total, 255))
 
 
 def test_pretrain_has_the_asked_digits_and_probes_have_one():
@@ -101,11 +101,11 @@ def test_probe_splits_use_each_digit_once_before_any_twice(split, available):
 
 def test_only_probe_test_holds_test_digits():
     made, digits = dataset("multidigits", {"sizes": [20, 28]}), sources.digits("optdigits")
-    train = {picture.tobytes() for picture in digits.pictures["train"]}
+    train = {picture.tobytes() for picture in digits.images["train"]}
     for split in made.splits:
         for index in range(30):
             _, factors = draw(made, split, index)
-            pictures = [digits.pictures[factors["part"]][source].tobytes() for source in factors["source"]]
+            pictures = [digits.images[factors["part"]][source].tobytes() for source in factors["source"]]
             assert all(picture in train for picture in pictures) == ("probe-test" not in split)
 
 
@@ -129,7 +129,7 @@ def test_randbit_takes_the_source_in_order_and_balanced_independent_bits():
         bits = np.array(codes)[:, None] >> np.arange(32) & 1
         assert abs(bits.mean(0) - 0.5).max() < 5 * 0.5 / len(codes) ** 0.5
         assert abs(np.corrcoef(bits.T) - np.eye(32)).max() < 5 / len(codes) ** 0.5
-        assert np.array_equal(made.sample(split, 7, 0).picture[:, :, 0], digits.pictures[part][7])
+        assert np.array_equal(made.sample(split, 7, 0).image[:, :, 0], digits.images[part][7])
     assert (made.constant_channels.label, made.constant_channels.max) == ("code", 32)
 
 

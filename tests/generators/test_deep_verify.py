@@ -8,11 +8,11 @@ import pytest
 from PIL import Image
 from toy_data import make, write_toy
 
-from generators import deep, manifest, shards, strict_json
+from generators import files, inspect, manifest, shards
 from generators.build import build
 from generators.catalog import dataset
 from generators.dataset import UserError
-from generators.verify import verify
+from generators.inspect import verify
 from suppression_bench.cli import main
 
 
@@ -34,7 +34,7 @@ def edit(folder, change) -> dict:
     found = json.loads((folder / manifest.NAME).read_text())
     change(found)
     found["content_digest"] = manifest.overall_digest(found)
-    (folder / manifest.NAME).write_text(strict_json.dumps(found))
+    (folder / manifest.NAME).write_text(files.dumps_json(found))
     return found
 
 
@@ -60,8 +60,12 @@ def test_what_was_generated_is_equal(name, options, tmp_path, capsys):
     wanted = sum(min(6, count) for count in made.splits.values())
     assert f"drawn anew and equal: {wanted} samples" in capsys.readouterr().out
     found = manifest.read(tmp_path / "out")
-    assert deep.redraw(tmp_path / "out", found, deep.dataset_of(found), 1) == len(made.splits)
-    assert deep.redraw(tmp_path / "out", found, deep.dataset_of(found), 10**6) == sum(made.splits.values())
+    assert inspect.redraw(tmp_path / "out", found, inspect.dataset_of(found.dataset, found.options), 1) == len(
+        made.splits
+    )
+    assert inspect.redraw(tmp_path / "out", found, inspect.dataset_of(found.dataset, found.options), 10**6) == sum(
+        made.splits.values()
+    )
 
 
 FORGED = {
@@ -90,7 +94,7 @@ def test_the_first_differing_sample_is_named(toy, tmp_path):
     forger = write_toy(tmp_path / "forger", ("= 255", "= 255 - (stream.index > 17)"))
     found = make(forger, tmp_path / "out")
     with pytest.raises(UserError) as caught:
-        deep.redraw(tmp_path / "out", found, deep.dataset_of(found, toy))
+        inspect.redraw(tmp_path / "out", found, inspect.dataset_of(found.dataset, found.options, toy))
     assert f"{tmp_path / 'out'}: 23 of 41 samples of pretrain differ, first sample 18" in str(caught.value)
     assert "probe-test" not in str(caught.value) and caught.value.exit_code == 2
 
@@ -99,7 +103,7 @@ def test_left_out_samples_and_splits_are_found(toy, tmp_path, capsys):
     """A manifest may claim all options and hold fewer samples: its shards and digests agree all the same."""
     short = write_toy(tmp_path / "short", ('"pretrain": train', '"pretrain": train - 1'))
     make(short, tmp_path / "a")
-    assert verify(tmp_path / "a")["options"]["train"] == 41
+    assert verify(tmp_path / "a").options["train"] == 41
     assert "splits.pretrain: 40 there, 41 here" in refused(capsys, tmp_path / "a", "--deep", "--dataset", toy)
     more = write_toy(tmp_path / "more", ('"probe-test": test', '"probe-test": test, "spare": 3'))
     make(more, tmp_path / "b")
@@ -219,7 +223,7 @@ def test_swapped_labels_in_files_and_manifest_are_found(toy, tmp_path):
     other = shards.write_shard(tmp_path / "out" / "probe-test-00000.tar", rest, made.features)
     whole = manifest.assemble(manifest.identity(made, 0), {"pretrain": [result], "probe-test": [other]})
     manifest.write(tmp_path / "out", whole)
-    assert verify(tmp_path / "out")["content_digest"] == whole["content_digest"]
+    assert verify(tmp_path / "out").content_digest == whole.content_digest
     with pytest.raises(UserError, match="1 of 41 samples of pretrain differ, first sample 20"):
-        deep.redraw(tmp_path / "out", whole, made)
-    assert np.array_equal(samples[20].picture, made.sample("pretrain", 20, 0).picture)
+        inspect.redraw(tmp_path / "out", whole, made)
+    assert np.array_equal(samples[20].image, made.sample("pretrain", 20, 0).image)

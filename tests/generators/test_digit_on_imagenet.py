@@ -10,8 +10,8 @@ from toy_data import naive_resize
 from generators import manifest, sources
 from generators.catalog import dataset
 from generators.dataset import UserError
-from generators.image_source import LARGE_SIDE, images, recipe_for
 from generators.randomness import Stream, stream_key
+from generators.sources import LARGE_SIDE, images, recipe_for
 
 NAME = "digit-on-imagenet"
 COUNTS = {"train": 10_000, "test": 2000}  # of leaves
@@ -49,8 +49,8 @@ def naive(one, factors, blend, size=None):
     """Integer loops over the nine places, pixels and channels."""
     side, part = one.image_shape[0], factors["part"]
     size = size or round(28 * side / 224)
-    picture = one.images.picture(part, factors["picture"], side).astype(int).tolist()
-    digit = sources.digits("optdigits").pictures[part][factors["source"]]
+    picture = one.images.image(part, factors["picture"], side).astype(int).tolist()
+    digit = sources.digits("optdigits").images[part][factors["source"]]
     digit = (digit if size == 28 else naive_resize(digit, size, size)).tolist()
     for top in (side * 15 // 100, side * 45 // 100, side * 75 // 100):
         for left in (side * 15 // 100, side * 45 // 100, side * 75 // 100):
@@ -71,9 +71,9 @@ def test_pixels_are_those_of_the_naive_composition(blend, side, folder):
         for split in one.splits:
             for index in (0, one.splits[split] - 1):
                 sample = one.sample(split, index, 3)
-                assert sample.picture.dtype == np.uint8 and sample.picture.shape == (side, side, 3)
-                assert np.array_equal(sample.picture, naive(one, sample.factors, blend))
-                assert np.array_equal(one.sample(split, index, 3).picture, sample.picture)  # the source keeps its own
+                assert sample.image.dtype == np.uint8 and sample.image.shape == (side, side, 3)
+                assert np.array_equal(sample.image, naive(one, sample.factors, blend))
+                assert np.array_equal(one.sample(split, index, 3).image, sample.image)  # the source keeps its own
 
 
 @pytest.mark.parametrize(("side", "size"), [(32, 4), (64, 16), (66, 16), (112, 28)])
@@ -81,7 +81,7 @@ def test_digits_of_another_size_stand_at_the_same_places(side, size):
     one = made(image_size=side, digit_size=size, train=3, test=2)
     for split in one.splits:
         sample = one.sample(split, 1, 3)
-        assert np.array_equal(sample.picture, naive(one, sample.factors, "max", size))
+        assert np.array_equal(sample.image, naive(one, sample.factors, "max", size))
 
 
 def test_the_papers_digit_size_written_out_is_the_same_dataset():
@@ -95,13 +95,13 @@ def test_places_and_size_at_224_and_64():
     assert (large.corners, large.digit_side) == ([33, 100, 168], 28)
     assert (small.corners, small.digit_side) == ([9, 28, 48], 8)
     sample = large.sample("pretrain", 0, 0)
-    digit = sources.digits("optdigits").pictures["train"][0]
-    difference = sample.picture != images("leaves").picture("train", 0, 224)
+    digit = sources.digits("optdigits").images["train"][0]
+    difference = sample.image != images("leaves").image("train", 0, 224)
     inside = np.zeros((224, 224), dtype=bool)
     for top in (33, 100, 168):
         for left in (33, 100, 168):
             inside[top : top + 28, left : left + 28] = True
-            assert (sample.picture[top : top + 28, left : left + 28] >= digit[:, :, None]).all()
+            assert (sample.image[top : top + 28, left : left + 28] >= digit[:, :, None]).all()
     assert difference.any() and not difference[~inside].any()
 
 
@@ -176,10 +176,10 @@ def test_the_knob_and_the_blend_leave_everything_else_alone():
         pictures = [[picture for picture, _ in draws(one, "pretrain", seed=2)] for one in (base, other)]
         assert pictures[0] == pictures[1]
         if "blend" not in options:
-            assert np.array_equal(base.sample("probe-test", 3, 2).picture, other.sample("probe-test", 3, 2).picture)
+            assert np.array_equal(base.sample("probe-test", 3, 2).image, other.sample("probe-test", 3, 2).image)
     two = made(train=60, test=30, unique_digits=4), made(train=60, test=30, unique_digits=4, blend="add")
     assert draws(two[0], "pretrain") == draws(two[1], "pretrain")
-    assert not np.array_equal(*(one.sample("pretrain", 0, 0).picture for one in two))
+    assert not np.array_equal(*(one.sample("pretrain", 0, 0).image for one in two))
 
 
 @pytest.mark.parametrize("count", [10, 30, 70, 10_000])

@@ -79,7 +79,7 @@ def test_pandas_reads_it(real):
         named = set(columns_of(samples[0]))
         assert {name for name in frame if not frame[name].isna().all()} == {"picture", "id"} | named
         for row, sample in zip(frame.to_dict("records"), samples, strict=True):
-            assert np.array_equal(pixels(row["picture"]["bytes"]), sample.picture)
+            assert np.array_equal(pixels(row["picture"]["bytes"]), sample.image)
             assert row["picture"]["path"] == f"{sample.index:08d}.png"
             found = {name: row[name].tolist() if isinstance(row[name], np.ndarray) else row[name] for name in named}
             assert found == columns_of(sample)
@@ -96,7 +96,7 @@ def test_hugging_face_reads_it(real, load, streaming):
         assert len(rows) == len(samples)
         for row, sample in zip(rows, samples, strict=True):
             assert isinstance(row["picture"], Image.Image) and row["picture"].mode == "L"
-            assert np.array_equal(np.asarray(row["picture"])[:, :, None], sample.picture)
+            assert np.array_equal(np.asarray(row["picture"])[:, :, None], sample.image)
             given = {name: value for name, value in row.items() if name not in ("picture", "id") and value is not None}
             assert given == columns_of(sample) and row["id"] == sample.index
         kinds = {name: type(kind).__name__ for name, kind in found.features.items()}

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from toy_data import folder_bytes, write_toy
 
-from generators import manifest, sources, strict_json
+from generators import files, manifest, sources
 from generators.build import build
 from generators.catalog import dataset
 from generators.dataset import UserError
-from generators.verify import verify
+from generators.inspect import verify
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +63,13 @@ def test_one_flipped_bit_is_noticed(folder, place):
 
 def test_missing_extra_renamed_and_swapped_shards(folder):
     (folder / NAME).rename(folder / "pretrain-00007.tar")
-    assert "\n" in refused(folder, f"{NAME}: the shard is missing", "pretrain-00007.tar: not in the manifest")
+    assert "\n" in refused(
+        folder, f"{NAME}: the shard is missing", "pretrain-00007.tar: the manifest does not list this shard"
+    )
     (folder / "pretrain-00007.tar").rename(folder / NAME)
     verify(folder)
     (folder / "extra.tar").write_bytes(b"")
-    refused(folder, "extra.tar: not in the manifest")
+    refused(folder, "extra.tar: the manifest does not list this shard")
     (folder / "extra.tar").unlink()
     other = folder / "pretrain-00001.tar"
     first, second = other.read_bytes(), (folder / NAME).read_bytes()
@@ -83,7 +85,7 @@ def test_shards_swapped_in_files_and_manifest(folder):
     (folder / NAME).rename(folder / "pretrain-00001.tar")
     (folder / "x").rename(folder / NAME)
     entries[1], entries[2] = {**entries[2], "name": entries[1]["name"]}, {**entries[1], "name": entries[2]["name"]}
-    (folder / manifest.NAME).write_text(strict_json.dumps(found))
+    (folder / manifest.NAME).write_text(files.dumps_json(found))
     refused(folder, "pretrain-00001.tar: sample 20 stands out of order", f"{NAME}: sample 10 stands")
 
 
@@ -97,12 +99,12 @@ TEXTS = {
     "repeated key": (('{"', '{"seed":0,"'), "'seed' stands twice"),
     "NaN": (('"seed":0', '"seed":NaN'), "NaN"),
     "float": (('"seed":0', '"seed":0.0'), "0.0"),
-    "missing key": (('"seed":0,', ""), "lacks the key 'seed'"),
-    "unknown key": (('"seed":0', '"seed":0,"sead":0'), "unknown key 'sead'"),
-    "wrong type": (('"seed":0', '"seed":"0"'), "seed has the wrong type str"),
-    "bool for integer": (('"seed":0', '"seed":false'), "seed has the wrong type bool"),
-    "null": (('"splits":{', '"splits":null,"x":{'), "splits has the wrong type NoneType"),
-    "other schema": (('"schema":1', '"schema":2'), "schema 2 is not 1"),
+    "missing key": (('"seed":0,', ""), "missing required field `seed`"),
+    "unknown key": (('"seed":0', '"seed":0,"sead":0'), "unknown field `sead`"),
+    "wrong type": (('"seed":0', '"seed":"0"'), "Expected `int`, got `str` - at `$.seed`"),
+    "bool for integer": (('"seed":0', '"seed":false'), "got `bool` - at `$.seed`"),
+    "null": (('"splits":{', '"splits":null,"x":{'), "got `null` - at `$.splits`"),
+    "other schema": (('"schema":1', '"schema":2'), "2 - at `$.schema`"),
     "other seed": (('"seed":0', '"seed":1'), "content_digest does not follow"),
     "other option": (('"train":41', '"train":42'), "content_digest does not follow"),
     "other probe": (('["pretrain","probe-test"]', '["probe-test","pretrain"]'), "content_digest does not follow"),
@@ -131,7 +133,7 @@ def forge(folder: Path, change) -> None:
     found = json.loads((folder / manifest.NAME).read_text())
     change(found)
     found["content_digest"] = manifest.overall_digest(found)
-    (folder / manifest.NAME).write_text(strict_json.dumps(found))
+    (folder / manifest.NAME).write_text(files.dumps_json(found))
 
 
 def first(found) -> dict:

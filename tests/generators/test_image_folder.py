@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from generators import first_pass, strict_json
+from generators import files, image_files
 from generators.dataset import UserError
-from generators.image_source import images
 from generators.image_sources import folder as folder_module
+from generators.sources import images
 
 
 @pytest.fixture(autouse=True)
 def fresh(tmp_path, monkeypatch):
     monkeypatch.setenv("SUPPRESSION_BENCH_CACHE", str(tmp_path / "data-root"))
-    monkeypatch.setattr(first_pass, "_known", {})
+    folder_module.check.cache_clear()
 
 
 def colours(height: int, width: int, seed: int = 0, channels: int = 3) -> np.ndarray:
@@ -76,7 +76,7 @@ def only(root: Path, data: bytes, name: str = "x.png") -> np.ndarray:
     source = opened(store(root, {f"train/cat/{name}": data}))
     with Image.open(io.BytesIO(data)) as image:
         assert image.width == image.height or max(image.size) <= 8
-    return source.picture("train", 0, max(image.size))
+    return source.image("train", 0, max(image.size))
 
 
 # The listing
@@ -94,14 +94,14 @@ def test_classes_and_order(tmp_path):
     assert source.labels["test"].tolist() == [1, 2]
     assert source.labels["train"].dtype == source.labels["test"].dtype == np.int64
     for place, name in enumerate(order):
-        assert np.array_equal(source.picture("train", place, 2), colours(2, 2, names.index(name))), name
+        assert np.array_equal(source.image("train", place, 2), colours(2, 2, names.index(name))), name
     assert (source.name, source.side, source.licence) == ("folder", None, "see the owner of the pictures")
 
 
 def test_no_place_and_no_folder(tmp_path):
     for name in ("folder", "folder:"):
         with pytest.raises(
-            UserError, match=r"needs a place, --image-source folder:DIR; folder:DIR expects DIR/train/<class>/<picture>"
+            UserError, match=r"needs a place, --image-source folder:DIR; folder:DIR expects DIR/train/<class>/<image>"
         ):
             images(name)
     assert "no such folder; folder:DIR expects DIR/train/" in fault(tmp_path / "nowhere")
@@ -127,7 +127,7 @@ def test_layout_faults_are_named_together(tmp_path):
     assert "expects DIR/train/" in lines[0]
     assert lines[1:] == [
         "val/cow is a class that train/ lacks", "val/dog is a class that train/ lacks",
-        "train/elk has no picture", "train/fox has no picture",
+        "train/elk has no image", "train/fox has no image",
     ]  # fmt: skip
     root = store(tmp_path / "b", {})
     shutil.rmtree(root / "train" / "cat")
@@ -157,8 +157,8 @@ def test_names_that_are_no_utf_8(tmp_path):
         Path(os.fsdecode(os.fsencode(root) + b"/train/cat/\xff\n.png")).write_bytes(encoded(colours(2, 2, 5)))
     except OSError:
         pytest.skip("this file system has UTF-8 names only")
-    assert np.array_equal(opened(root).picture("train", 1, 2), colours(2, 2, 5))
-    first_pass._known.clear()
+    assert np.array_equal(opened(root).image("train", 1, 2), colours(2, 2, 5))
+    folder_module.check.cache_clear()
     assert opened(root).count("train") == 2
 
 
@@ -190,9 +190,9 @@ BROKEN = {  # file -> (its bytes, what is said of it)
     "empty.png": (b"", "is empty"),
     "text.jpg": (
         b"hello, I am no picture",
-        "is not a picture in a known format (JPEG, PNG, BMP, GIF, PPM, WEBP, TIFF)",
+        "is not an image in a known format (JPEG, PNG, BMP, GIF, PPM, WEBP, TIFF)",
     ),
-    "icon.png": (encoded(colours(16, 16), "ICO"), "is not a picture in a known format"),
+    "icon.png": (encoded(colours(16, 16), "ICO"), "is not an image in a known format"),
     "cut.jpg": (LARGE[: len(LARGE) // 2], "is truncated or damaged (image file is truncated"),
     "nearly.jpg": (LARGE[:-30], "is truncated or damaged"),
     "head.jpg": (LARGE[:30], "is truncated or damaged"),
@@ -213,7 +213,7 @@ def test_each_broken_file_is_found(tmp_path, name):
     data, said = BROKEN[name]
     text = fault(store(tmp_path / "pictures", {f"train/cat/{name}": data, "train/cat/good.png": PICTURE}))
     head, line = text.split("\n")
-    assert head.endswith("1 of 3 pictures cannot be used; repair or remove them and run again:")
+    assert head.endswith("1 of 3 images cannot be used; repair or remove them and run again:")
     assert line.startswith(str((tmp_path / "pictures" / "train" / "cat" / name).resolve()) + " ") and said in line
     assert not Path(os.environ["SUPPRESSION_BENCH_CACHE"]).exists()  # a failed pass is not remembered
 
@@ -221,7 +221,7 @@ def test_each_broken_file_is_found(tmp_path, name):
 def test_all_broken_files_are_reported_together(tmp_path):
     root = store(tmp_path / "pictures", {f"val/cat/{name}": data for name, (data, _) in BROKEN.items()})
     head, *lines = fault(root).split("\n")
-    assert f"{len(BROKEN)} of {len(BROKEN) + 1} pictures" in head
+    assert f"{len(BROKEN)} of {len(BROKEN) + 1} images" in head
     assert [Path(line.split(" ")[0]).name for line in lines] == sorted(BROKEN)
     assert all(BROKEN[Path(line.split(" ")[0]).name][1] in line for line in lines)
 
@@ -230,7 +230,7 @@ def test_at_most_twenty_are_shown(tmp_path):
     for count, more in ((20, []), (21, ["and 1 more"]), (150, ["and 130 more"])):
         root = store(tmp_path / str(count), {f"train/cat/{place:03d}.png": b"" for place in range(count)})
         head, *lines = fault(root).split("\n")
-        assert f"{count} of {count + 1} pictures" in head
+        assert f"{count} of {count + 1} images" in head
         assert len(lines) == 20 + len(more) and lines[20:] == more
         assert lines[19].endswith("019.png is empty")
 
@@ -245,7 +245,7 @@ def test_links_to_nothing_and_files_that_are_none(tmp_path):
 
 
 def test_enormous_files_are_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(first_pass, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(folder_module, "MAX_BYTES", 1 << 20)
     root = store(tmp_path / "pictures", {})
     with open(root / "train" / "cat" / "b.png", "wb") as file:
         file.truncate((1 << 20) + 1)
@@ -255,15 +255,15 @@ def test_enormous_files_are_not_read(tmp_path, monkeypatch):
 def test_the_limit_holds_where_pillows_was_lifted(tmp_path, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
     monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("a bomb is decoded"))
-    with pytest.raises(first_pass.Unreadable, match="too large"):
-        first_pass.decode(png_header(30000, 30000))
-    with pytest.raises(first_pass.Unreadable, match="too large"):
-        first_pass.decode(png_header(first_pass.MAX_PIXELS + 1, 1))
+    with pytest.raises(image_files.Unreadable, match="too large"):
+        image_files.decode(png_header(30000, 30000))
+    with pytest.raises(image_files.Unreadable, match="too large"):
+        image_files.decode(png_header(image_files.MAX_PIXELS + 1, 1))
 
 
 def test_a_large_picture_below_the_limit_makes_no_noise(tmp_path, capfd):
     width, height = 9500, 9420  # over Pillow's limit for a warning, below the one for an error
-    assert Image.MAX_IMAGE_PIXELS < width * height < first_pass.MAX_PIXELS
+    assert Image.MAX_IMAGE_PIXELS < width * height < image_files.MAX_PIXELS
     rows = zlib.compress(bytes((width + 7) // 8 + 1) * height)
     data = png_header(width, height).replace(
         struct.pack(">IIB", width, height, 8), struct.pack(">IIB", width, height, 1)
@@ -274,7 +274,7 @@ def test_a_large_picture_below_the_limit_makes_no_noise(tmp_path, capfd):
     assert place == len(head)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        picture = only_checked(tmp_path, head + body + data[-12:]).picture("train", 0, 4)
+        picture = only_checked(tmp_path, head + body + data[-12:]).image("train", 0, 4)
         assert warnings.filters[0][0] == "always"  # the filters are as they were
     assert not picture.any() and not caught
     assert capfd.readouterr().err == ""
@@ -292,8 +292,8 @@ def test_the_fast_look_finds_what_decoding_in_full_finds(form, options):
 
     def good(cut, small):
         try:
-            first_pass.decode(data[:cut], small)
-        except first_pass.Unreadable:
+            image_files.decode(data[:cut], small)
+        except image_files.Unreadable:
             return False
         return True
 
@@ -304,33 +304,25 @@ def test_the_fast_look_finds_what_decoding_in_full_finds(form, options):
 
 
 def test_jpegs_are_looked_at_in_small():
-    assert first_pass.decode(LARGE).size == (80, 60)
-    assert first_pass.decode(LARGE, small=True).size == (10, 8)
-
-
-def test_the_pass_tells_how_far_it_is(tmp_path):
-    root = store(tmp_path / "pictures", {f"train/cat/{place}.png": PICTURE for place in range(150)})
-    told = []
-    first_pass.check(
-        first_pass.Listing(*folder_module._listed(root)), note=lambda done, total: told.append((done, total))
-    )
-    assert told == [(64, 151), (128, 151), (151, 151)]
+    assert image_files.decode(LARGE).size == (80, 60)
+    assert image_files.decode(LARGE, small=True).size == (10, 8)
 
 
 def test_a_stopped_pass_ends_soon(tmp_path, monkeypatch):
     """Ctrl-C in the middle does not wait for all other files."""
     looked = []
-    monkeypatch.setattr(first_pass, "FILES_PER_TASK", 1)
+    monkeypatch.setattr(folder_module, "FILES_PER_TASK", 1)
     monkeypatch.setattr(
-        first_pass, "_inspect", lambda path: (looked.append(path) or (threading.Event().wait(0.01) and ""), None)
+        folder_module, "_inspect", lambda path: (looked.append(path) or (threading.Event().wait(0.01) and ""), "")
     )
     root = store(tmp_path / "pictures", {f"train/cat/{place}.png": PICTURE for place in range(400)})
 
-    def stop(done, total):
+    def stop(*_, **__):
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(folder_module.tqdm, "update", stop)
     with pytest.raises(KeyboardInterrupt):
-        first_pass.check(first_pass.Listing(*folder_module._listed(root)), note=stop)
+        opened(root)
     assert 1 <= len(looked) < 100
 
 
@@ -342,7 +334,7 @@ def no_picture_is_read():
     """Fails the test where a picture is opened."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Image, "open", lambda *a, **k: pytest.fail("a picture is opened"))
-        patch.setattr(first_pass, "_inspect", lambda path: pytest.fail(f"{path} is read"))
+        patch.setattr(folder_module, "_inspect", lambda path: pytest.fail(f"{path} is read"))
         yield
 
 
@@ -353,32 +345,28 @@ def test_an_unchanged_folder_is_not_read_again(tmp_path):
     first = opened(root)
     with no_picture_is_read():
         assert opened(root).digest == first.digest  # from this process's memory
-    first_pass._known.clear()
+    folder_module.check.cache_clear()
     with no_picture_is_read():
         second = opened(root)  # from the data root
     assert second.digest == first.digest and second.classes == first.classes
     assert np.array_equal(second.labels["train"], first.labels["train"])
-    assert np.array_equal(second.picture("train", 1, 8), first.picture("train", 1, 8))
+    assert np.array_equal(second.image("train", 1, 8), first.image("train", 1, 8))
     [memory] = remembered()
-    content = strict_json.loads(memory.read_bytes(), "memory")
+    content = files.loads_json(memory.read_bytes(), "memory")
     assert content["digest"] == first.digest
-    assert content["files"][1] == ["train/cat/b.png", hashlib.sha256(LARGE).hexdigest()]
+    assert content["sha256"][1] == hashlib.sha256(LARGE).hexdigest()
 
 
 def test_one_process_asks_the_data_root_once(tmp_path, monkeypatch):
     root = store(tmp_path / "pictures", {})
     opened(root)
-    with monkeypatch.context() as patch:
-        patch.setattr(first_pass, "_remembered", lambda *a: pytest.fail("asked again"))
-        assert opened(root).count("train") == 1
-    for place in range(first_pass.KEPT):
-        opened(store(tmp_path / str(place), {}))
-    assert len(first_pass._known) == first_pass.KEPT
+    monkeypatch.setattr(folder_module, "_remembered", lambda *a: pytest.fail("asked again"))
+    assert opened(root).count("train") == 1
 
 
 def test_the_key_covers_root_paths_sizes_and_times():
     def key(root="/a", path="train/cat/a.png", size=1, modified=2):
-        return first_pass.Listing(Path(root), [first_pass.File(path, size, modified)]).key
+        return folder_module.Listing(Path(root), [folder_module.File(path, size, modified)]).key
 
     others = [key("/b"), key(path="train/cat/b.png"), key(size=3), key(modified=3), key(size=12, modified=0), key()]
     assert len(set(others)) == 6 and key() == others[-1]
@@ -442,31 +430,44 @@ def test_a_link_to_the_folder_shares_its_memory(tmp_path):
 def damaged(content: dict, kind: str):
     """The bytes of a memory that was damaged in some way."""
     if kind in ("no JSON", "empty", "cut", "octets"):
-        whole = strict_json.dumps(content).encode()
+        whole = files.dumps_json(content).encode()
         return {"no JSON": b"{", "empty": b"", "cut": whole[:-3], "octets": b"\xff\xfe"}[kind]
-    rows = content["files"]
+    sums = content["sha256"]
     changes = {
-        "a list": [], "no digest": {"files": rows}, "no files": {**content, "files": 3}, "a number": {**content, "files": [3]},
-        "another digest": {**content, "digest": "0" * 64}, "fewer": {**content, "files": rows[1:]},
-        "another sum": {**content, "files": [[rows[0][0], "1" * 64], *rows[1:]]},
-        "another name": {**content, "files": [["train/cat/q.png", rows[0][1]], *rows[1:]]},
-        "no sum": {**content, "files": [[rows[0][0], None], *rows[1:]]}, "unknown key": {**content, "more": 1},
-    }  # fmt: skip
-    return strict_json.dumps(changes[kind]).encode()
+        "a list": [],
+        "no digest": {"sha256": sums},
+        "no sums": {**content, "sha256": 3},
+        "a number": {**content, "sha256": [3, 4]},
+        "another digest": {**content, "digest": "0" * 64},
+        "fewer": {**content, "sha256": sums[1:]},
+        "another sum": {**content, "sha256": ["1" * 64, *sums[1:]]},
+    }
+    return files.dumps_json(changes[kind]).encode()
 
 
 @pytest.mark.parametrize(
     "kind",
-    ["no JSON", "empty", "cut", "octets", "a list", "no digest", "no files", "a number", "another digest", "fewer",
-     "another sum", "another name", "no sum", "unknown key"],
-)  # fmt: skip
+    [
+        "no JSON",
+        "empty",
+        "cut",
+        "octets",
+        "a list",
+        "no digest",
+        "no sums",
+        "a number",
+        "another digest",
+        "fewer",
+        "another sum",
+    ],
+)
 def test_a_damaged_memory_is_made_anew(tmp_path, kind):
     root = store(tmp_path / "pictures", {})
     digest = opened(root).digest
     [memory] = remembered()
     whole = memory.read_bytes()
-    memory.write_bytes(damaged(strict_json.loads(whole, "memory"), kind))
-    first_pass._known.clear()
+    memory.write_bytes(damaged(files.loads_json(whole, "memory"), kind))
+    folder_module.check.cache_clear()
     assert opened(root).digest == digest
     assert remembered() == [memory] and memory.read_bytes() == whole
 
@@ -496,7 +497,7 @@ def test_rgb_is_pillows_plain_resize(tmp_path):
         for side in (1, 8, 64, 224):
             with Image.open(root / "train" / "cat" / name) as image:
                 plain = np.asarray(image.resize((side, side), resample=2))
-            picture = source.picture("train", place, side)
+            picture = source.image("train", place, side)
             assert picture.dtype == np.uint8 and picture.shape == (side, side, 3)
             assert np.array_equal(picture, plain)
 
@@ -504,16 +505,16 @@ def test_rgb_is_pillows_plain_resize(tmp_path):
 def test_shrinking_averages(tmp_path):
     stripes = np.zeros((64, 64, 3), np.uint8)
     stripes[:, ::2] = 200
-    picture = opened(store(tmp_path / "p", {"train/cat/a.png": encoded(stripes)})).picture("train", 0, 8)
+    picture = opened(store(tmp_path / "p", {"train/cat/a.png": encoded(stripes)})).image("train", 0, 8)
     assert abs(picture[:, 1:-1].astype(int) - 100).max() <= 2  # a filter without antialiasing gives 0 or 200
 
 
 def test_a_picture_is_a_new_array_and_the_same_each_time(tmp_path):
     source = opened(store(tmp_path / "pictures", {}))
-    one = source.picture("train", 0, 9)
+    one = source.image("train", 0, 9)
     kept = one.copy()
     one[:] = 0
-    assert kept.any() and np.array_equal(source.picture("train", 0, 9), kept)
+    assert kept.any() and np.array_equal(source.image("train", 0, 9), kept)
 
 
 GREY, ALPHA, RGB = colours(6, 6, 1, 1), colours(6, 6, 2, 1), colours(6, 6, 4)
@@ -555,14 +556,14 @@ def test_alpha_is_dropped(tmp_path):
 def test_16_bit_grey_keeps_its_upper_byte(tmp_path, form):
     data = encoded(Image.fromarray(WIDE.astype(np.uint16)), form)
     with Image.open(io.BytesIO(data)) as image:
-        assert image.mode in first_pass.GREY_16
+        assert image.mode in image_files.GREY_16
     assert np.array_equal(only(tmp_path, data), repeated((WIDE // 256).astype(np.uint8)))
 
 
 def test_every_16_bit_mode_is_converted():
     for mode, kind in (("I;16", "<u2"), ("I;16L", "<u2"), ("I;16B", ">u2")):
         image = Image.frombytes(mode, (6, 6), WIDE.astype(kind).tobytes())
-        assert np.array_equal(np.asarray(folder_module.rgb(image)), repeated((WIDE // 256).astype(np.uint8))), mode
+        assert np.array_equal(np.asarray(image_files.rgb(image)), repeated((WIDE // 256).astype(np.uint8))), mode
 
 
 def test_32_bit_grey_is_clipped(tmp_path):
@@ -603,9 +604,9 @@ def test_print_and_video_colours(tmp_path):
     assert np.array_equal(only(tmp_path / "exact", encoded(Image.fromarray(RGB).convert("CMYK"), "TIFF")), RGB)
 
 
-@pytest.mark.parametrize("mode", first_pass.MODES)
+@pytest.mark.parametrize("mode", image_files.MODES)
 def test_every_accepted_mode_becomes_rgb(mode):
-    image = folder_module.rgb(Image.new(mode, (3, 2)))
+    image = image_files.rgb(Image.new(mode, (3, 2)))
     assert image.mode == "RGB" and image.size == (3, 2)
 
 
@@ -631,7 +632,7 @@ def test_exif_orientation(tmp_path, form, orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
     data = encoded(stored, form, exif=exif)
-    picture = opened(store(tmp_path, {"train/cat/x.png": data})).picture("train", 0, 48)
+    picture = opened(store(tmp_path, {"train/cat/x.png": data})).image("train", 0, 48)
     corners = [picture[y, x, 0] for y in (4, -4) for x in (4, -4)]
     assert [round(int(value) / 60) for value in corners] == [int(corner) for corner in UPRIGHT[orientation]]
     with Image.open(io.BytesIO(data)) as image:
@@ -646,7 +647,7 @@ def test_a_broken_exif_block_says_nothing(tmp_path, exif, capfd):
     data = LARGE[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + LARGE[2:]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        picture = opened(store(tmp_path, {"train/cat/x.jpg": data})).picture("train", 0, 20)
+        picture = opened(store(tmp_path, {"train/cat/x.jpg": data})).image("train", 0, 20)
     with Image.open(io.BytesIO(LARGE)) as image:
         assert np.array_equal(picture, np.asarray(image.resize((20, 20), Image.Resampling.BILINEAR)))
     assert not caught and capfd.readouterr().err == ""
@@ -656,7 +657,7 @@ def test_an_exif_block_on_which_pillow_fails_says_nothing(monkeypatch):
     image = Image.fromarray(colours(2, 3))
     for error in (SyntaxError("not a TIFF file"), struct.error("unpack requires 4 bytes"), ValueError()):
         monkeypatch.setattr(Image.Image, "getexif", lambda self, error=error: (_ for _ in ()).throw(error))
-        assert folder_module.upright(image) is image
+        assert image_files.upright(image) is image
 
 
 def test_a_colour_profile_is_ignored(tmp_path):
@@ -671,25 +672,25 @@ def test_a_file_that_changes_after_the_first_pass(tmp_path):
     source, path = opened(root), (root / "train/cat/a.png").resolve()
     path.write_bytes(encoded(colours(5, 7, 8)))
     with pytest.raises(UserError, match=rf"{path}: the file has changed since it was checked; .*run again"):
-        source.picture("train", 0, 8)
+        source.image("train", 0, 8)
     path.unlink()
     with pytest.raises(UserError, match=rf"{path}: cannot be read any more \(No such file"):
-        source.picture("train", 0, 8)
-    assert source.picture("test", 0, 8).any()
+        source.image("train", 0, 8)
+    assert source.image("test", 0, 8).any()
 
 
 def test_a_picture_that_this_pillow_cannot_decode(tmp_path, monkeypatch):
     source = opened(store(tmp_path / "pictures", {}))
-    monkeypatch.setattr(first_pass, "FORMATS", ("BMP",))
-    with pytest.raises(UserError, match=r"a.png is not a picture in a known format .*run again"):
-        source.picture("train", 0, 8)
+    monkeypatch.setattr(image_files, "FORMATS", ("BMP",))
+    with pytest.raises(UserError, match=r"a.png is not an image in a known format .*run again"):
+        source.image("train", 0, 8)
 
 
 def test_no_global_randomness_is_touched(tmp_path):
     random.seed(1)
     np.random.seed(1)
     before = random.getstate(), np.random.get_state()[1].tobytes(), np.random.get_state()[2]
-    opened(store(tmp_path / "pictures", {"train/cat/b.jpg": LARGE})).picture("train", 0, 8)
+    opened(store(tmp_path / "pictures", {"train/cat/b.jpg": LARGE})).image("train", 0, 8)
     assert before == (random.getstate(), np.random.get_state()[1].tobytes(), np.random.get_state()[2])
 
 
@@ -713,5 +714,5 @@ def test_thirty_classes_of_tiny_imagenet(tmp_path):
     first = min((train / source.classes[7]).iterdir())
     with Image.open(first) as image:
         plain = image.convert("RGB")
-        assert np.array_equal(source.picture("train", 2800, 64), np.asarray(plain))
-        assert np.array_equal(source.picture("train", 2800, 224), np.asarray(plain.resize((224, 224), resample=2)))
+        assert np.array_equal(source.image("train", 2800, 64), np.asarray(plain))
+        assert np.array_equal(source.image("train", 2800, 224), np.asarray(plain.resize((224, 224), resample=2)))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from generators.dataset import UserError
-from generators.image_source import images
 from generators.image_sources import leaves as module
 from generators.image_sources.leaves import Leaves
+from generators.sources import images
 
 GOLDEN = {  # (part, index, side) -> the first 16 digits of the pixels' SHA-256
     ("train", 0, 64): "09ffbea6f7430f4a",
@@ -33,7 +33,7 @@ def source() -> Leaves:
 def sample(source) -> dict[str, np.ndarray]:
     """Class name -> 24 of its train pictures, (24, 64, 64, 3) double."""
     return {
-        name: np.stack([source.picture("train", 1000 * label + 41 * k, 64) for k in range(24)]).astype(np.float64)
+        name: np.stack([source.image("train", 1000 * label + 41 * k, 64) for k in range(24)]).astype(np.float64)
         for label, name in enumerate(source.classes)
     }
 
@@ -54,10 +54,10 @@ def test_contract(source):
         assert (np.diff(labels) >= 0).all(), "sorted by class, as an image folder is"
         assert np.bincount(labels).tolist() == [count // 10] * 10
     for side in (16, 17, 64, 101, 512):
-        picture = source.picture("test", 7, side)
+        picture = source.image("test", 7, side)
         assert picture.shape == (side, side, 3) and picture.dtype == np.uint8
     picture[:] = 0
-    assert source.picture("test", 7, 512).any(), "every call returns a new array"
+    assert source.image("test", 7, 512).any(), "every call returns a new array"
 
 
 def test_class_names_are_unique_and_differ_in_two_factors(source):
@@ -70,7 +70,7 @@ def test_class_names_are_unique_and_differ_in_two_factors(source):
 
 def test_a_picture_is_a_pure_function_of_part_and_index(source, monkeypatch):
     wanted = [("train", 17), ("test", 17), ("train", 9000)]
-    first = {key: source.picture(*key, 64) for key in wanted}
+    first = {key: source.image(*key, 64) for key in wanted}
 
     def refuse(*_, **__):
         raise AssertionError("global randomness or the clock was asked")
@@ -80,20 +80,20 @@ def test_a_picture_is_a_pure_function_of_part_and_index(source, monkeypatch):
             monkeypatch.setattr(owner, name, refuse)
     monkeypatch.setattr(time, "time", refuse)
     for key in reversed(wanted):
-        Leaves().picture("train", 5, 32)
-        assert np.array_equal(Leaves().picture(*key, 64), first[key])
+        Leaves().image("train", 5, 32)
+        assert np.array_equal(Leaves().image(*key, 64), first[key])
     assert not np.array_equal(first["train", 17], first["test", 17])
 
 
 @pytest.mark.parametrize("key", GOLDEN, ids=str)
 def test_golden_pictures(source, key):
-    assert hashlib.sha256(source.picture(*key).tobytes()).hexdigest()[:16] == GOLDEN[key]
+    assert hashlib.sha256(source.image(*key).tobytes()).hexdigest()[:16] == GOLDEN[key]
 
 
 @pytest.mark.parametrize("side", [16, 64, 512])
 def test_no_32_bit_integer_overflows(source, monkeypatch, side):
     keys = [("train", 1000 * label + 3) for label in range(0, 10, 1 if side < 512 else 4)]
-    narrow = [source.picture(*key, side) for key in keys]
+    narrow = [source.image(*key, side) for key in keys]
 
     class Wide:
         int32 = np.int64
@@ -106,16 +106,16 @@ def test_no_32_bit_integer_overflows(source, monkeypatch, side):
     monkeypatch.setattr(module, "SINE", module.SINE.astype(np.int64))
     assert module._texture(module.Stream(np.zeros(2, np.uint64), 0), (1,), 3).dtype == np.int64, "really wide"
     for key, picture in zip(keys, narrow, strict=True):
-        assert np.array_equal(source.picture(*key, side), picture)
+        assert np.array_equal(source.image(*key, side), picture)
 
 
 @pytest.mark.parametrize("side", [64, 112])
 def test_a_larger_side_shows_the_same_scene(source, side):
     for index in range(100, 10_000, 900):
-        small = source.picture("train", index, side).astype(np.float64)
-        large = source.picture("train", index, 2 * side).astype(np.float64)
+        small = source.image("train", index, side).astype(np.float64)
+        large = source.image("train", index, 2 * side).astype(np.float64)
         shrunk = large.reshape(side, 2, side, 2, 3).mean((1, 3))
-        other = source.picture("train", index + 1, side).astype(np.float64)
+        other = source.image("train", index + 1, side).astype(np.float64)
         assert np.corrcoef(shrunk.ravel(), small.ravel())[0, 1] > 0.9
         assert np.corrcoef(other.ravel(), small.ravel())[0, 1] < 0.6
         enlarged = small.repeat(2, 0).repeat(2, 1)
@@ -193,10 +193,10 @@ def test_faults(source, monkeypatch):
         images("leaves:x")
     for side in (15, 513):
         with pytest.raises(UserError, match="16 to 512"):
-            source.picture("train", 0, side)
+            source.image("train", 0, side)
     for part, index in (("train", 10_000), ("test", 2000), ("test", -1)):
         with pytest.raises(IndexError, match=part):
-            source.picture(part, index, 64)
+            source.image(part, index, 64)
     monkeypatch.setattr(module, "LEAVES_SHA256", "0" * 64)
-    with pytest.raises(UserError, match="other pictures here"):
+    with pytest.raises(UserError, match="other images here"):
         Leaves()

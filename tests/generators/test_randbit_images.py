@@ -10,8 +10,8 @@ from generators import manifest, sources
 from generators.build import build
 from generators.catalog import dataset
 from generators.dataset import UserError
-from generators.image_source import images
 from generators.randomness import Stream, stream_key
+from generators.sources import images
 
 
 def draw(made, split, index, seed=0):
@@ -32,7 +32,7 @@ def test_pictures_and_labels_are_the_source_s():
                 place = sample.factors["source"]
                 assert sample.factors["part"] == part and index * step <= place < index * step + 7
                 assert sample.labels["image"] == source.labels[part][place]
-                assert np.array_equal(sample.picture, source.picture(part, place, side or 64))
+                assert np.array_equal(sample.image, source.image(part, place, side or 64))
     classes = Counter(draw(made, "pretrain", index)[0]["image"] for index in range(30))
     assert classes == dict.fromkeys(range(10), 3)
 
@@ -42,8 +42,8 @@ def test_digits_of_another_size(side):
     made, digits = dataset("randbit", {"image_size": side}), sources.digits("optdigits")
     assert made.image_shape == (side, side, 1) and set(made.features) == {"digit"}
     for split, part in (("pretrain", "train"), ("probe-test", "test")):
-        expected = naive_resize(digits.pictures[part][11], side, side)
-        assert np.array_equal(made.sample(split, 11, 0).picture[:, :, 0], expected)
+        expected = naive_resize(digits.images[part][11], side, side)
+        assert np.array_equal(made.sample(split, 11, 0).image[:, :, 0], expected)
 
 
 def test_the_code_is_independent_of_the_source_and_its_size():
@@ -79,7 +79,7 @@ def test_later_options_are_no_part_of_the_identity_at_their_default():
     assert plain["options"] == {"digit_source": "optdigits", "train": None, "test": None}
     same = [{"digit_source": "optdigits"}, {"image_source": None}, {"image_size": "none", "digit_source": None}]
     assert all(manifest.identity(dataset("randbit", options), 0) == plain for options in same)
-    assert "classes" not in plain["sources"]["digits"]
+    assert "classes" not in plain.builtins()["sources"]["digits"]
     other = manifest.identity(dataset("randbit", {"image_source": "leaves", "image_size": 32}), 0)
     assert other["options"] == {
         "digit_source": None, "image_source": "leaves", "image_size": 32, "train": None, "test": None,

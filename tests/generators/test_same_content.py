@@ -11,7 +11,7 @@ from PIL import Image
 from generators import manifest, shards, sources
 from generators.build import build
 from generators.catalog import dataset
-from generators.verify import verify
+from generators.inspect import verify
 
 FAMILIES = {
     "multidigits": {"sizes": [20, 60], "train": 60, "probe_train": 12, "probe_test": 9},
@@ -42,7 +42,7 @@ def made(pictures, tmp_path_factory):
         own = {**options, "image_source": f"folder:{pictures}"} if family == "folder" else options
         one = dataset(name, own)
         out = tmp_path_factory.mktemp(family) / "out"
-        found[family] = one, name, build(one, out, seed=3)["content_digest"], out
+        found[family] = one, name, build(one, out, seed=3).content_digest, out
     return found
 
 
@@ -51,8 +51,8 @@ def made(pictures, tmp_path_factory):
 def test_workers_and_shard_sizes(made, family, workers, shard_size, tmp_path):
     one, name, digest, _ = made[family]
     found = build(one, tmp_path / "out", seed=3, workers=workers, shard_size=shard_size, reference=name)
-    assert found["content_digest"] == digest and verify(tmp_path / "out") == found
-    sizes = {entry["count"] for split in found["splits"].values() for entry in split["shards"]}
+    assert found.content_digest == digest and verify(tmp_path / "out") == found
+    sizes = {shard.count for shard in found.shards}
     assert max(sizes) == shard_size
 
 
@@ -62,9 +62,9 @@ def test_a_range_of_samples_alone(made, family):
     whole = list(shards.read_shard(out / "pretrain-00000.tar", tuple(one.image_shape), one.splits["pretrain"]))
     for sample in one.samples("pretrain", 5, 17, 3):
         text = shards.record_text(sample)
-        assert shards.content_digest(sample.index, sample.picture, text) == whole[sample.index][2]
-    described = manifest.read(out)["splits"]["pretrain"]
-    assert hashlib.sha256(b"".join(digest for *_, digest in whole)).hexdigest() == described["content_digest"]
+        assert shards.content_digest(sample.index, sample.image, text) == whole[sample.index][2]
+    described = manifest.read(out).splits["pretrain"]
+    assert hashlib.sha256(b"".join(digest for *_, digest in whole)).hexdigest() == described.content_digest
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -87,4 +87,4 @@ def test_no_global_randomness(made, family, tmp_path, monkeypatch):
     for use in (lambda: torch.rand(1), lambda: random.random(), lambda: np.random.rand(1)):
         with pytest.raises(AssertionError, match="global randomness"):
             use()
-    assert build(one, tmp_path / "out", seed=3, reference=name)["content_digest"] == digest
+    assert build(one, tmp_path / "out", seed=3, reference=name).content_digest == digest

@@ -1,9 +1,13 @@
 """Shards: the bytes of USTAR, a second reading with tarfile and Pillow, and everything foreign refused."""
 
+import contextlib
 import hashlib
 import io
 import json
+import struct
 import tarfile
+import tracemalloc
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +15,7 @@ import pytest
 from PIL import Image
 from toy_data import write_toy
 
-from generators import png, shards
+from generators import shards
 from generators.catalog import dataset
 from generators.dataset import UserError
 
@@ -31,7 +35,7 @@ def samples(made):
 
 def members(samples):
     for sample in samples:
-        yield f"{sample.index:08d}.png", png.encode(sample.picture)
+        yield f"{sample.index:08d}.png", shards.encode_png(sample.image)
         yield f"{sample.index:08d}.json", shards.record_text(sample)
 
 
@@ -82,19 +86,19 @@ def test_content_digest_recomputed_with_tarfile_and_pillow(tmp_path, made, sampl
             for letter in fields["labels"]["letters"]:
                 letters[letter] += 1
     assert result.digests == b"".join(digests)
-    assert result.entry()["content_digest"] == hashlib.sha256(b"".join(digests)).hexdigest()
+    assert result.content_digest == hashlib.sha256(b"".join(digests)).hexdigest()
     assert result.class_counts == {"parity": parity, "letters": letters}
     for sample, (picture, record, digest) in zip(samples, read(tmp_path / "a.tar"), strict=True):
-        assert np.array_equal(picture, sample.picture) and digest == digests[sample.index]
+        assert np.array_equal(picture, sample.image) and digest == digests[sample.index]
         assert record == {"id": sample.index, "labels": sample.labels, "factors": sample.factors}
 
 
 def test_content_digest_hears_every_part(samples):
     one, text = samples[0], shards.record_text(samples[0])
-    variants = {shards.content_digest(0, one.picture, text), shards.content_digest(1, one.picture, text)}
-    variants.add(shards.content_digest(0, one.picture.reshape(4, 5, 3), text))
-    variants.add(shards.content_digest(0, one.picture ^ np.uint8(1), text))
-    variants.add(shards.content_digest(0, one.picture, text.replace(b"row", b"rom")))
+    variants = {shards.content_digest(0, one.image, text), shards.content_digest(1, one.image, text)}
+    variants.add(shards.content_digest(0, one.image.reshape(4, 5, 3), text))
+    variants.add(shards.content_digest(0, one.image ^ np.uint8(1), text))
+    variants.add(shards.content_digest(0, one.image, text.replace(b"row", b"rom")))
     assert len(variants) == 5
 
 
@@ -106,7 +110,7 @@ def test_webdataset_reads_it(tmp_path, made, samples):
     assert [set(one) >= {"__key__", "png", "json"} for one in found] == [True] * COUNT
     for sample, one in zip(samples, found, strict=True):
         assert one["__key__"] == f"{sample.index:08d}"
-        assert np.array_equal(np.asarray(Image.open(io.BytesIO(one["png"]))), sample.picture)
+        assert np.array_equal(np.asarray(Image.open(io.BytesIO(one["png"]))), sample.image)
         assert json.loads(one["json"])["labels"] == sample.labels
 
 
@@ -173,7 +177,7 @@ LISTS = {
     "no object": _body(1, lambda text: b"[0]"),
     "no JSON": _body(1, lambda text: b"\x80\x04."),
     "no PNG": _body(2, lambda data: b"GIF89a" + data[6:]),
-    "other shape": _body(2, lambda data: png.encode(np.zeros((4, 5, 3), dtype=np.uint8))),
+    "other shape": _body(2, lambda data: shards.encode_png(np.zeros((4, 5, 3), dtype=np.uint8))),
     "cut PNG": _body(2, lambda data: data[:60]),
 }
 
@@ -217,3 +221,103 @@ def test_samples_that_break_the_contract_are_never_written(tmp_path, edit):
             tmp_path / "a.tar", (broken.sample("pretrain", index, 0) for index in range(3)), broken.features
         )
     assert not list(tmp_path.glob("a.tar*"))
+
+
+# PNG
+
+RANDOM = np.random.Generator(np.random.PCG64(11))
+SHAPES = [(1, 1, 1), (1, 7, 3), (9, 1, 1), (28, 28, 1), (33, 17, 3), (112, 112, 1), (64, 64, 3), (1023, 3, 1)]
+
+
+def images(shape):
+    yield RANDOM.integers(0, 256, shape, dtype=np.uint8)
+    yield np.zeros(shape, dtype=np.uint8)
+    yield np.where(RANDOM.integers(0, 9, shape) > 7, 255, 0).astype(np.uint8)
+    yield (np.arange(np.prod(shape)) % 256).astype(np.uint8).reshape(shape)
+
+
+def chunks(data: bytes):
+    """(kind, body) of each chunk."""
+    start = 8
+    while start < len(data):
+        length = struct.unpack(">I", data[start : start + 4])[0]
+        yield data[start + 4 : start + 8], data[start + 8 : start + 8 + length]
+        start += 12 + length
+
+
+def pillow(image, form="PNG", **options) -> bytes:
+    target = io.BytesIO()
+    image.save(target, form, **options)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_png_there_and_back(shape):
+    for image in images(shape):
+        data = shards.encode_png(image)
+        decoded = shards.decode_png(data, shape, "x")
+        assert np.array_equal(decoded, image) and decoded.dtype == np.uint8 and decoded.flags.writeable
+        grey_or_rgb = Image.fromarray(image[:, :, 0] if shape[2] == 1 else image)
+        assert np.array_equal(shards.decode_png(pillow(grey_or_rgb, optimize=True), shape, "x"), image)
+
+
+def test_the_png_writer_by_hand():
+    data = shards.encode_png(np.array([[[1], [2]], [[5], [1]]], dtype=np.uint8))
+    (_, header), (kind, body), (end, nothing) = chunks(data)
+    assert header == bytes([0, 0, 0, 2, 0, 0, 0, 2, 8, 0, 0, 0, 0]) and (kind, end, nothing) == (b"IDAT", b"IEND", b"")
+    assert list(zlib.decompress(body)) == [2, 1, 2, 2, 4, 255]  # filter "up": 5 - 1 and 1 - 2
+
+
+@pytest.mark.parametrize("shape", [(28, 27, 1), (27, 28, 1), (28, 28, 3), (784, 1, 1)])
+def test_png_of_another_shape_is_refused(shape):
+    with pytest.raises(UserError, match="x: not an 8-bit PNG of"):
+        shards.decode_png(shards.encode_png(np.zeros((28, 28, 1), dtype=np.uint8)), shape, "x")
+
+
+def bombs():
+    real, huge = shards.encode_png(np.zeros((28, 28, 1), dtype=np.uint8)), shards.png_head(50_000, 50_000, 1)[8:]
+    pixels = shards._chunk(b"IDAT", zlib.compress(bytes(56 * 29), 9)) + shards.IMAGE_END
+    yield "huge header", real[:8] + huge + real[33:]
+    yield "second huge header", real[:33] + huge + real[33:]
+    yield "second larger header", real[:33] + shards.png_head(56, 28, 1)[8:] + pixels
+    yield "header behind a look-alike", real[:8] + shards._chunk(b"tEXt", real[16:29]) + real[8:33] + pixels
+    for mode in ("I;16", "P", "RGBA", "1"):
+        yield mode, pillow(Image.new(mode, (28, 28)))
+    yield "interlace flag", real[:28] + b"\1" + real[29:]
+    yield "jpeg", pillow(Image.new("L", (28, 28)), "JPEG")
+    yield "nothing", b""
+    yield "signature alone", shards.SIGNATURE
+    yield "header alone", real[:33]
+    yield "no lines", real[:33] + shards._chunk(b"IDAT", zlib.compress(b"")) + shards.IMAGE_END
+
+
+@pytest.mark.parametrize("data", [pytest.param(data, id=name) for name, data in bombs()])
+def test_png_bombs_and_foreign_images_are_refused(data):
+    with pytest.raises(UserError, match="x: "):
+        shards.decode_png(data, (28, 28, 1), "x")
+
+
+def test_a_bomb_takes_no_memory():
+    lines = bytes([shards.UP, *range(28)]) * 28 + bytes(200_000_000)
+    bomb = shards.png_head(28, 28, 1) + shards._chunk(b"IDAT", zlib.compress(lines, 9)) + shards.IMAGE_END
+    tracemalloc.start()
+    with contextlib.suppress(UserError):
+        assert shards.decode_png(bomb, (28, 28, 1), "x")[3].ravel().tolist() == [4 * value for value in range(28)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * len(bomb) + 1_000_000
+
+
+def test_a_damaged_png_is_refused_or_the_same_image():
+    image = RANDOM.integers(0, 256, (9, 7, 1), dtype=np.uint8)
+    data = shards.encode_png(image)
+    cuts = [data[:length] for length in range(len(data))]
+    flips = [data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :] for at in range(len(data)) for bit in range(8)]
+    refused = 0
+    for damaged in cuts + flips:
+        try:
+            assert np.array_equal(shards.decode_png(damaged, image.shape, "x"), image)
+        except UserError as error:
+            refused += 1
+            assert str(error).startswith("x: ")
+    assert refused > 0.7 * len(cuts + flips)  # only the tail and a few flags may go unnoticed

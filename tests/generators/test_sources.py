@@ -48,12 +48,12 @@ def test_optdigits_are_scikit_learns_enlarged():
     source, bunch = sources.digits("optdigits"), load_digits()
     assert (source.count("train"), source.count("test")) == (1347, 450)
     for split, cut in (("train", slice(0, 1347)), ("test", slice(1347, None))):
-        assert source.pictures[split].shape[1:] == (28, 28) and source.pictures[split].dtype == np.uint8
+        assert source.images[split].shape[1:] == (28, 28) and source.images[split].dtype == np.uint8
         assert np.array_equal(source.labels[split], bunch.target[cut])
     for place in (0, 700, 1346):
         small = np.array([[int(v) * 255 // 16 for v in line] for line in bunch.images[place]], dtype=np.uint8)
-        assert np.array_equal(source.pictures["train"][place], naive_resize(small, 28, 28))
-    assert source.pictures["train"].max() == 255
+        assert np.array_equal(source.images["train"][place], naive_resize(small, 28, 28))
+    assert source.images["train"].max() == 255
 
 
 def test_changed_optdigits_are_refused(monkeypatch):
@@ -67,8 +67,8 @@ def test_mnist_folder(tmp_path, fake, packed):
     store(tmp_path / "MNIST" / "raw", fake, packed)
     source = sources.digits(f"mnist:{tmp_path}")
     assert source.name == "mnist" and str(tmp_path) not in repr((source.name, source.digest, source.licence))
-    assert np.array_equal(source.pictures["train"], fake["train-images-idx3-ubyte"])
-    assert np.array_equal(source.pictures["test"], fake["t10k-images-idx3-ubyte"])
+    assert np.array_equal(source.images["train"], fake["train-images-idx3-ubyte"])
+    assert np.array_equal(source.images["test"], fake["t10k-images-idx3-ubyte"])
     assert np.array_equal(source.labels["train"], fake["train-labels-idx1-ubyte"])
     assert np.array_equal(source.labels["test"], fake["t10k-labels-idx1-ubyte"])
 
@@ -179,6 +179,6 @@ def test_data_root(monkeypatch):
 def test_the_real_mnist():
     source = sources.digits(f"mnist:{os.environ['SUPPRESSION_BENCH_DATA']}")
     assert (source.count("train"), source.count("test")) == (60_000, 10_000)
-    assert source.pictures["train"].shape == (60_000, 28, 28)
+    assert source.images["train"].shape == (60_000, 28, 28)
     assert source.labels["train"][:5].tolist() == [5, 0, 4, 1, 9]
     assert np.bincount(source.labels["test"]).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]

@@ -32,7 +32,7 @@ DATASETS = [
 def test_there_and_back(name, options, tmp_path):
     made = dataset(name, options)
     found = spec_file.read(written(tmp_path / "a.yaml", spec_file.write(made, name, 7, 123)))
-    assert (found.dataset, found.seed, found.shard_size, found.options) == (name, 7, 123, made.given)
+    assert (found.dataset, found.seed, found.shard_size, found.options) == (name, 7, 123, made.open_options)
     again = dataset(found.dataset, found.options)
     assert manifest.identity(again, 7) == manifest.identity(made, 7) and again.options == made.options
 
@@ -169,7 +169,7 @@ def test_what_print_config_prints_is_the_dataset(name, flags, tmp_path, monkeypa
     capsys.readouterr()
     assert bench("generate", name, *flags, "--seed", 3, "--print-config") == 0
     text = capsys.readouterr().out
-    assert not list(tmp_path.glob("*.yaml")) and set(yaml.safe_load(text)) == set(spec_file.KEYS)
+    assert not list(tmp_path.glob("*.yaml")) and set(yaml.safe_load(text)) == {*spec_file.KEYS, "options"}
     written(tmp_path / "printed.yaml", text)
     assert bench("generate", "printed.yaml", "--out", "again") == 0
     assert digest(tmp_path / "again") == digest(tmp_path / "direct")

@@ -90,7 +90,7 @@ def test_what_a_dataset_writes_into_its_numbers_does_not_leak():
 
 def same(one, other) -> bool:
     fields = one.index == other.index and one.labels == other.labels and one.factors == other.factors
-    return fields and np.array_equal(one.picture, other.picture)
+    return fields and np.array_equal(one.image, other.image)
 
 
 DATASETS = [

@@ -39,7 +39,7 @@ def test_the_queue_holds_the_last_keys_in_a_ring():
         for key, owner in zip(keys.tolist(), ids, strict=True):
             ring[place], owners[place] = key, owner
             place = (place + 1) % 7
-        assert method.queue.tolist() == ring and method.queue_ids.tolist() == owners and method.place.item() == place
+        assert method.queue.tolist() == ring and method.queue_ids.tolist() == owners and method.position.item() == place
     assert counts == [7, 7, 6, 7, 7, 7]  # in the third step sample 0 still had a key in the queue
     torch.testing.assert_close(method.queue.norm(dim=1), torch.ones(7))
 

@@ -13,7 +13,7 @@ from small_cells import make_record, probe_entry, write_records
 from test_metric_tables import metrics
 
 from generators import strict_json
-from suppression_bench.commands import table as command
+from suppression_bench.cli import main
 from suppression_bench.results import tables
 from suppression_bench.results.frame import long_table
 from suppression_bench.results.record import PLAN
@@ -41,7 +41,7 @@ def folder(tmp_path):
 
 
 def said(capsys, *flags):
-    assert command.run([str(flag) for flag in flags]) == 0
+    assert main(["table", *map(str, flags)]) == 0
     return capsys.readouterr().out
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 from small_cells import make_record, probe_entry, write_records
 
-from suppression_bench.commands import table as command
+from suppression_bench.cli import main
 from suppression_bench.results import published, tables
 from suppression_bench.results.frame import long_table
 from suppression_bench.results.published import Place, find
@@ -171,16 +171,16 @@ def test_the_published_value_and_the_difference_stand_in_the_cell(tmp_path, caps
         "html": '71.0 ± 1.4 (n=2) <span class="published">(70.6, +0.4)</span>; <em class="lost">failed (seed 2)</em>',
     }
     for form, cell in expected.items():
-        assert command.run([folder, "--paper", "--format", form]) == 0
+        assert main(["table", folder, "--paper", "--format", form]) == 0
         said = capsys.readouterr().out
         assert cell in said and "online, published" not in said, form
         if form != "csv":
             assert "In brackets: the published value, and ours minus it" in said and "notebook" in said, form
-    assert command.run([folder, "--paper", "--format", "json"]) == 0
+    assert main(["table", folder, "--paper", "--format", "json"]) == 0
     lines = json.loads(capsys.readouterr().out)
     theirs = [{"source": "Chen, Luo & Li 2021, notebook", "percent": 70.63}]
     assert {line["seed"]: line["published"] for line in lines} == {0: theirs, 1: theirs, 2: []}
-    assert command.run([folder, "--paper", "--long"]) == 0
+    assert main(["table", folder, "--paper", "--long"]) == 0
     assert "70.63 (Chen, Luo & Li 2021, notebook)" in capsys.readouterr().out
 
 

@@ -12,8 +12,8 @@ from small_cells import make_record, probe_entry, write_records
 
 from generators import strict_json
 from generators.dataset import UserError
-from suppression_bench.cli import main
-from suppression_bench.commands import run as run_command
+from suppression_bench.cli import app_for, main
+from suppression_bench.commands.run import cells_of
 from suppression_bench.results import report, reproduce
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -133,7 +133,9 @@ def test_a_methods_command_gives_the_cells_of_the_records(name, tmp_path, monkey
         data = {**spec["data"], "content_digest": spec["data"]["digest"], "constant_channels": {"max": 32}}
         data |= {"recipe": spec["recipe"], "strength": (spec["strength"] or {"key": None})["key"]}
         monkeypatch.setattr("generators.manifest.read", lambda folder, found=data: found)
-        made = run_command._cells(run_command._parser().read(words[2:]))[-1].spec
+        _, bound, _ = app_for(words[1:]).parse_args(words[1:])
+        bound.apply_defaults()
+        made = cells_of(bound.arguments["suite"], bound.arguments["selection"], bound.arguments["sources"])[-1].spec
         assert made["seed"] == spec["seed"] and made["data"]["bits"] == spec["data"]["bits"]
         for part in ("method", "loss", "encoder", "recipe", "strength"):
             assert made[part] == spec[part], part

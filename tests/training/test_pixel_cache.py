@@ -57,7 +57,7 @@ def decodings(monkeypatch):
 
 
 def test_the_cache_is_the_shards_in_a_row(folder, tmp_path):
-    facts = manifest.read(folder)
+    facts = manifest.read(folder).builtins()
     pixel_cache.decode(folder, facts, SPLITS)
     assert len(files(tmp_path)) == 4
     for split in SPLITS:
@@ -79,7 +79,7 @@ def test_workers_make_the_same_bytes_and_few_samples_take_one(folder, tmp_path, 
     monkeypatch.setattr(
         pixel_cache.executor, "run", lambda f, specs, workers: (teams.append(workers), original(f, specs, workers))[1]
     )
-    facts = manifest.read(folder)
+    facts = manifest.read(folder).builtins()
     pixel_cache.decode(folder, facts, SPLITS, workers=8)
     alone = files(tmp_path)
     shutil.rmtree(tmp_path / "cache" / "decoded")
@@ -204,7 +204,7 @@ def test_a_damaged_shard_is_refused_when_the_cache_is_made(folder, damage):
 
 
 def test_samples_that_are_not_the_manifests_are_refused(folder, tmp_path):
-    facts = manifest.read(folder)
+    facts = manifest.read(folder).builtins()
     facts["splits"]["pretrain"]["content_digest"] = "0" * 64
     with pytest.raises(UserError, match="manifest"):
         pixel_cache.decode(folder, facts, ["pretrain"])
@@ -237,7 +237,7 @@ MOMENTS = ["_decode_part:1", "_decode_part:5", "_finish:1", "replace:1", "write_
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_kill_leaves_nothing_that_is_taken_for_whole(folder, decodings, moment):
-    facts = manifest.read(folder)
+    facts = manifest.read(folder).builtins()
     ended = subprocess.run([sys.executable, "-c", KILLED, str(folder), moment], env=os.environ, capture_output=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     whole = SPLITS[:1] if moment == "replace:4" else []  # the fourth rename is the second split's labels
@@ -289,7 +289,7 @@ def test_the_second_run_of_a_suite_generates_and_decodes_nothing(tmp_path, monke
 
         monkeypatch.setattr(owner, name, call)
 
-    counted(build, "write_shard"), counted(shards, "read_shard"), counted(pixel_cache, "_decode_part")
+    counted(shards, "write_shard"), counted(shards, "read_shard"), counted(pixel_cache, "_decode_part")
     flags = ["--device", "cpu", "--workers", "1"]
     monkeypatch.setattr("generators.executor.cores", lambda: 1)  # all in this process, where calls are counted
     assert main(["run", str(tmp_path / "suite.yaml"), "--out", str(tmp_path / "first"), *flags]) == 0

@@ -7,11 +7,11 @@ from typing import Literal
 import pytest
 from toy_data import write_toy
 
-from generators import catalog, strict_json
+from generators import catalog, files
 from generators.build import build
+from generators.catalog import check_options, convert, describe_type, did_you_mean
 from generators.dataset import Dataset, UserError
-from generators.options import check_options, convert, describe_type, did_you_mean
-from generators.verify import verify
+from generators.inspect import verify
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,14 @@ def test_missing_file(tmp_path):
 )  # fmt: skip
 def test_strict_json_refuses(text):
     with pytest.raises(UserError, match="name: not valid JSON"):
-        strict_json.loads(text, "name")
+        files.loads_json(text, "name")
 
 
 def test_strict_json_there_and_back():
     value = {"b": [1, -2, None, True], "a": {"ü": "\u2028"}}
-    text = strict_json.dumps(value)
+    text = files.dumps_json(value)
     assert text == '{"a":{"\\u00fc":"\\u2028"},"b":[1,-2,null,true]}'
-    assert strict_json.loads(text, "x") == value and strict_json.loads("[0.5]", "x", floats=True) == [0.5]
+    assert files.loads_json(text, "x") == value and files.loads_json("[0.5]", "x", floats=True) == [0.5]
     for bad in (float("nan"), float("inf")):
         with pytest.raises(ValueError):
-            strict_json.dumps([bad])
+            files.dumps_json([bad])

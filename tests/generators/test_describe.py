@@ -8,11 +8,11 @@ import pytest
 from PIL import Image
 from toy_data import write_toy
 
-from generators import card, preview
+from generators import describe
 from generators.build import build
 from generators.catalog import dataset
 from generators.dataset import UserError
-from generators.opened import open_folder
+from generators.inspect import open_folder
 from suppression_bench.cli import main
 
 RANDOM = np.random.Generator(np.random.PCG64(2))
@@ -23,7 +23,7 @@ def bench(*arguments) -> int:
 
 
 def tile(shape=(28, 28, 1), lines=("digit 3",), bits=None):
-    return preview.Tile(RANDOM.integers(0, 200, shape, dtype=np.uint8), list(lines), bits)
+    return describe.Tile(RANDOM.integers(0, 200, shape, dtype=np.uint8), list(lines), bits)
 
 
 def places(count: int, width: int, height: int, step: int, top: int):
@@ -38,7 +38,7 @@ def places(count: int, width: int, height: int, step: int, top: int):
 )  # fmt: skip
 def test_pictures_stand_enlarged_exactly_in_the_sheet(shape, factor):
     tiles = [tile(shape, ["a", "b"]) for _ in range(13)]
-    sheet = np.asarray(preview.sheet([("first", tiles[:2]), ("second", tiles)], "title"))
+    sheet = np.asarray(describe.sheet([("first", tiles[:2]), ("second", tiles)], "title"))
     height, width = shape[0] * factor, shape[1] * factor
     step = height + 2 * 15 + 16
     found, total = places(2, width, height, step, 8 + 30 + 15 + 8)
@@ -46,7 +46,7 @@ def test_pictures_stand_enlarged_exactly_in_the_sheet(shape, factor):
     second, _ = places(13, width, height, step, found[0][0] + rows * step + 15 + 8)
     assert sheet.shape[1] == total
     for one, (top, left) in zip([*tiles[:2], *tiles], found + second, strict=True):
-        expected = np.broadcast_to(one.picture, (*shape[:2], 3)).repeat(factor, 0).repeat(factor, 1)
+        expected = np.broadcast_to(one.image, (*shape[:2], 3)).repeat(factor, 0).repeat(factor, 1)
         assert np.array_equal(sheet[top : top + height, left : left + width], expected)
         assert (sheet[top : top + height, left - 4 : left] == 255).all()  # the gap is paper
     lines = -(-13 // ((total - 8) // (width + 8)))
@@ -55,11 +55,11 @@ def test_pictures_stand_enlarged_exactly_in_the_sheet(shape, factor):
 
 def test_a_strip_s_black_cells_are_the_bits():
     made = dataset("randbit", {"train": 20, "test": 5})
-    tiles = preview.tiles_of_dataset(made, "pretrain", 9, 3)
-    sheet = np.asarray(preview.sheet([("pretrain", tiles)], "x"))
+    tiles = describe.tiles_of_dataset(made, "pretrain", 9, 3)
+    sheet = np.asarray(describe.sheet([("pretrain", tiles)], "x"))
     step = 112 + 15 + 10 + 16
     found, _ = places(9, 112, 112, step, 61)
-    codes = [made.sample("pretrain", index, 3).labels["code"] for index in preview.positions(20, 9)]
+    codes = [made.sample("pretrain", index, 3).labels["code"] for index in describe.positions(20, 9)]
     for code, (top, left) in zip(codes, found, strict=True):
         row = sheet[top + 112 + 2 + 3, left : left + 112]  # through the middle of the strip
         for bit in range(32):
@@ -67,33 +67,33 @@ def test_a_strip_s_black_cells_are_the_bits():
             black = sheet[top + 112 + 2 + 3, centre].tolist() == [20, 20, 20]
             assert black == bool(code >> bit & 1), (hex(code), bit)
         assert {tuple(colour) for colour in row.tolist()} == {(20, 20, 20), (255, 255, 255), (150, 150, 150)}
-    few = preview.Tile(np.zeros((112, 112, 1), dtype=np.uint8), [], [1, 0])
-    sheet = np.asarray(preview.sheet([("a", [few])], ""))
+    few = describe.Tile(np.zeros((112, 112, 1), dtype=np.uint8), [], [1, 0])
+    sheet = np.asarray(describe.sheet([("a", [few])], ""))
     assert (sheet[61 + 112 + 3 : 61 + 112 + 9, 9 : 8 + 55] == 20).all()
     assert (sheet[61 + 112 + 3 : 61 + 112 + 9, 8 + 57 : 8 + 111] == 255).all()
 
 
 def test_captions_name_labels_and_classes_and_are_cut():
     made = dataset("digit-on-imagenet", {"image_size": 32, "train": 10, "test": 4})
-    [first, *_] = preview.tiles_of_dataset(made, "pretrain", 99, 0)
+    [first, *_] = describe.tiles_of_dataset(made, "pretrain", 99, 0)
     assert first.lines == ["digit: 0", "image: 0 discs-smooth-warm-slanted"] and first.bits is None
-    toy = preview.tiles_of_dataset(dataset("multidigits", {"count": 3}), "pretrain", 1, 0)[0]
+    toy = describe.tiles_of_dataset(dataset("multidigits", {"count": 3}), "pretrain", 1, 0)[0]
     assert re.fullmatch(r"digits: \d \d \d", toy.lines[0])
     short, long = tile(lines=["W" * 5]), tile(lines=["W" * 500])
-    sheet = np.asarray(preview.sheet([("a", [short, long, short])], "T" * 5000))
+    sheet = np.asarray(describe.sheet([("a", [short, long, short])], "T" * 5000))
     gap = sheet[60:, 8 + 112 + 1 : 8 + 112 + 7]
     assert (gap == 255).all() and (sheet[60:, 8 + 240 + 8 - 7 : 8 + 240 - 1] == 255).all()
     assert (sheet[:, -7:] == 255).all() and (sheet[61 + 114 : 61 + 127, 128:240] < 100).any()  # cut, not left out
 
 
 def test_positions_are_one_of_each_part_in_order():
-    assert preview.positions(16, 16) == list(range(16)) and preview.positions(0, 3) == []
+    assert describe.positions(16, 16) == list(range(16)) and describe.positions(0, 3) == []
     for count, wanted in ((17, 16), (1000, 16), (10**30, 7), (60_000, 1)):
-        found = preview.positions(count, wanted)
-        assert len(found) == wanted and found == preview.positions(count, wanted)
+        found = describe.positions(count, wanted)
+        assert len(found) == wanted and found == describe.positions(count, wanted)
         for part, position in enumerate(found):
             assert part * count // wanted <= position < (part + 1) * count // wanted
-    steps = {position % 1000 for position in preview.positions(100_000, 100)}
+    steps = {position % 1000 for position in describe.positions(100_000, 100)}
     assert len(steps) > 80  # drawn, no even steps
 
 
@@ -104,11 +104,11 @@ def test_a_folder_and_its_dataset_give_one_sheet(tmp_path, monkeypatch):
     made = dataset("digit-on-imagenet", {"image_size": 32, "train": 12, "test": 4})
     for split in made.splits:
         drawn, read = (
-            preview.tiles_of_dataset(made, split, 5, 2),
-            preview.tiles_of_folder(open_folder("data", split), 5),
+            describe.tiles_of_dataset(made, split, 5, 2),
+            describe.tiles_of_folder(open_folder("data", split), 5),
         )
         assert [one.lines for one in drawn] == [one.lines for one in read] and len(drawn) == min(5, made.splits[split])
-        assert all(np.array_equal(one.picture, two.picture) for one, two in zip(drawn, read, strict=True))
+        assert all(np.array_equal(one.image, two.image) for one, two in zip(drawn, read, strict=True))
     assert bench("preview", "data", "--out", "deep/er/a.png", "--samples", 3, "--split", "probe-test") == 0
     with Image.open(tmp_path / "deep/er/a.png") as image:
         assert (
@@ -138,18 +138,18 @@ def naive_association(one, other) -> float:
 
 
 def test_association_by_hand_and_naively():
-    assert card.association(np.array([[8, 2], [2, 8]])) == pytest.approx(0.6)  # phi = (64 - 4) / 100
-    assert card.association(np.array([[3, 0, 0], [0, 0, 7]])) == pytest.approx(1)
-    assert math.isnan(card.association(np.array([[3, 4, 5]]))) and math.isnan(
-        card.association(np.array([[3, 0], [9, 0]]))
+    assert describe.association(np.array([[8, 2], [2, 8]])) == pytest.approx(0.6)  # phi = (64 - 4) / 100
+    assert describe.association(np.array([[3, 0, 0], [0, 0, 7]])) == pytest.approx(1)
+    assert math.isnan(describe.association(np.array([[3, 4, 5]]))) and math.isnan(
+        describe.association(np.array([[3, 0], [9, 0]]))
     )
     for classes in ((2, 2), (4, 3), (10, 10)):
         one, other = (RANDOM.integers(0, most, 90).tolist() for most in classes)
-        counts = card.joint_counts(one, other, (classes[0] + 1, classes[1]))
+        counts = describe.joint_counts(one, other, (classes[0] + 1, classes[1]))
         for a in range(classes[0] + 1):
             for b in range(classes[1]):
                 assert counts[a, b] == sum(pair == (a, b) for pair in zip(one, other, strict=True))
-        assert card.association(counts) == pytest.approx(naive_association(one, other))
+        assert describe.association(counts) == pytest.approx(naive_association(one, other))
 
 
 def tables(text: str) -> dict[str, list[list[str]]]:
@@ -163,7 +163,7 @@ def tables(text: str) -> dict[str, list[list[str]]]:
 def test_a_card_counts_what_is_in_the_folder(tmp_path):
     build(dataset("digit-on-imagenet", {"image_size": 32, "train": 60, "test": 10, "unique_digits": 25}), tmp_path)
     opened = open_folder(tmp_path)
-    text = card.card(opened)
+    text = describe.card(opened)
     for split in opened.splits:
         labels = opened.to(split).labels()
         section = text.split(f"## Joint counts: {split}\n")[1].split("\n## ")[0]
@@ -189,7 +189,7 @@ def test_several_labels_at_once_and_absent_ones(tmp_path):
     path = write_toy(tmp_path / "user", edit)
     build(dataset(path, {}), tmp_path / "out", reference=path)
     opened = open_folder(tmp_path / "out")
-    text = card.card(opened).split("## Joint counts: pretrain\n")[1].split("\n## ")[0]
+    text = describe.card(opened).split("## Joint counts: pretrain\n")[1].split("\n## ")[0]
     lists = [value for value in opened.labels()["letters"] if value is not None]
     assert len(lists) == 27
     for a, row in enumerate(tables(text)["letters"][2:]):
@@ -204,7 +204,7 @@ def test_bits_lines(tmp_path):
     bits = [[code >> bit & 1 for code in labels["code"]] for bit in range(32)]
     shares = [sum(column) / 100 for column in bits]
     strongest = max(naive_association(labels["digit"], column) for column in bits)
-    text = card.card(opened)
+    text = describe.card(opened)
     assert f"bits: each is 1 on {min(shares):.3f} to {max(shares):.3f} of the samples; 100 different codes" in text
     assert f"digit x bit: Cramer's V at most {strongest:.3f} over 32 bits that change." in text
     assert ["code", "bits, 2 classes each", "0.5", "pretrain -> probe-test", "yes"] in tables(text)["feature"]
@@ -225,7 +225,7 @@ def test_bits_lines(tmp_path):
 )
 def test_every_family_is_described_without_nan(name, options, tmp_path, capsys):
     assert build(dataset(name, options), tmp_path / "out")
-    text = card.card(open_folder(tmp_path / "out"))
+    text = describe.card(open_folder(tmp_path / "out"))
     assert not re.search(r"\bnan\b|\binf\b|None", text) and tables(text)["what"] and text.startswith(f"# {name}\n")
     assert ("is not defined" in text) == (options.get("unique_digits") == 1)
     assert bench("describe", tmp_path / "out") == 0
@@ -239,7 +239,7 @@ def test_a_card_that_cannot_be_written(tmp_path, capsys):
     build(dataset("randbit", {"train": 3, "test": 3}), tmp_path / "out")
     (tmp_path / "card.md").mkdir()
     with pytest.raises(UserError, match=r"card\.md: cannot be written") as caught:
-        card.write(open_folder(tmp_path / "out"), tmp_path / "card.md")
+        describe.write_card(open_folder(tmp_path / "out"), tmp_path / "card.md")
     assert caught.value.exit_code == 4
     assert bench("describe", tmp_path / "out", "--out", f"{tmp_path}/./card.md") == 4
     assert bench("describe", tmp_path / "out", "--out", tmp_path / "card.txt") == 2

@@ -1,6 +1,5 @@
 """Opening a dataset folder: the samples as drawn, through torch, webdataset and datasets; nothing damaged is served."""
 
-import json
 import os
 import pickle
 import shutil
@@ -13,7 +12,7 @@ import pytest
 from toy_data import make, write_toy
 
 import generators
-from generators import checked, opened, shards, strict_json
+from generators import inspect, shards
 from generators.build import build
 from generators.catalog import dataset
 from generators.dataset import UserError
@@ -48,16 +47,6 @@ def copy(toy, tmp_path):
 
 
 @pytest.fixture
-def hashed(monkeypatch, tmp_path):
-    """The names of the shards that are hashed, with an empty data root and no memory inside the process."""
-    monkeypatch.setenv("SUPPRESSION_BENCH_CACHE", str(tmp_path / "root"))
-    names, true = [], shards.hash_file
-    monkeypatch.setattr(shards, "hash_file", lambda path: names.append(path.name) or true(path))
-    monkeypatch.setattr(shards, "_hash_once", lambda path, *stamp: shards.hash_file(path))
-    return names
-
-
-@pytest.fixture
 def load(monkeypatch, tmp_path):
     """`datasets.load_dataset`, offline and with all its files in tmp_path."""
     for name in ("HF_HOME", "HF_DATASETS_CACHE"):
@@ -77,7 +66,7 @@ def equal(found, samples):
     """Whether (picture, labels) pairs are the samples, in order."""
     found = list(found)
     return len(found) == len(samples) and all(
-        np.array_equal(picture, sample.picture) and labels == sample.labels
+        np.array_equal(picture, sample.image) and labels == sample.labels
         for (picture, labels), sample in zip(found, samples, strict=True)
     )
 
@@ -119,7 +108,7 @@ def test_indices(toy):
     data[5][0][:] = 0
     data[5][1].clear()
     assert equal([data[5]], [samples[5]])
-    assert "pretrain, 41 pictures of 5x4x3" in repr(data)
+    assert "pretrain, 41 images of 5x4x3" in repr(data)
 
 
 def test_labels_decode_no_picture_and_say_none_where_a_sample_lacks_one(tmp_path, monkeypatch):
@@ -135,7 +124,7 @@ def test_labels_decode_no_picture_and_say_none_where_a_sample_lacks_one(tmp_path
 def test_few_maps_are_held_and_a_shard_is_indexed_once(toy, monkeypatch):
     made, folder = toy
     indexed, true = [], shards.index_shard
-    monkeypatch.setattr(opened, "MOST_MAPS", 2)
+    monkeypatch.setattr(inspect, "MOST_MAPS", 2)
     monkeypatch.setattr(shards, "index_shard", lambda path, *rest: indexed.append(path.name) or true(path, *rest))
     data, samples, order = generators.open(folder), drawn(made, "pretrain"), [7 * i % 41 for i in range(82)]
     assert indexed == []  # opening reads no headers
@@ -176,7 +165,7 @@ def test_torch_loads_it_in_spawned_workers(toy):
     data[0]  # a memory map is open when the workers start
     batches = list(DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context="spawn"))
     pictures = np.concatenate([batch[0].numpy() for batch in batches])
-    assert np.array_equal(pictures, np.stack([sample.picture for sample in samples]))
+    assert np.array_equal(pictures, np.stack([sample.image for sample in samples]))
     labels = [int(one) for batch in batches for one in batch[1]["parity"]]
     assert labels == [sample.labels["parity"] for sample in samples]
 
@@ -257,14 +246,14 @@ def cut(where):
 
 def flip(folder):
     shard = folder / "pretrain-00002.tar"
-    at = places(shard)[4].picture.stop - 30
+    at = places(shard)[4].image.stop - 30
     edit(shard, lambda data: data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
     return [shard.name]
 
 
 def swap_members(folder):
     shard = folder / "pretrain-00002.tar"
-    a, b, c = (place.picture.start - 512 for place in places(shard)[4:7])
+    a, b, c = (place.image.start - 512 for place in places(shard)[4:7])
     edit(shard, lambda data: data[:a] + data[b:c] + data[a:b] + data[c:])
     return [shard.name]
 
@@ -297,9 +286,9 @@ def several(folder):
 
 
 DAMAGES = {
-    "cut in a header": cut(lambda places: places[3].picture.start - 200),
-    "cut in a picture": cut(lambda places: places[3].picture.start + 7),
-    "cut between samples": cut(lambda places: places[3].picture.start - 512),
+    "cut in a header": cut(lambda places: places[3].image.start - 200),
+    "cut in a picture": cut(lambda places: places[3].image.start + 7),
+    "cut between samples": cut(lambda places: places[3].image.start - 512),
     "cut to nothing": cut(lambda places: 0),
     "one bit": flip,
     "members swapped": swap_members,
@@ -311,11 +300,8 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("remembered", [False, True], ids=["first", "again"])
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_nothing_of_a_damaged_folder_is_served(copy, damage, remembered, monkeypatch):
-    if remembered:
-        generators.open(copy)
+def test_nothing_of_a_damaged_folder_is_served(copy, damage, monkeypatch):
     names = damage(copy)
     monkeypatch.setattr(shards, "read_sample", lambda *_: pytest.fail("a sample was served"))
     everything = {path.name for path in copy.glob("*.tar")} | {"probe-test-00000.tar"}
@@ -343,106 +329,13 @@ def test_unverified_it_still_refuses_what_it_touches(copy, toy, damage):
         assert equal([data[0]], drawn(toy[0], "pretrain")[:1])  # and serves the rest
 
 
-# The memo
-
-
-def test_an_unchanged_folder_is_hashed_once(copy, hashed):
-    seen = []
-    checked.check_folder(copy, generators.open(copy, verify=False).manifest, lambda *numbers: seen.append(numbers))
-    everything = sorted(path.name for path in copy.glob("*.tar"))
-    assert sorted(hashed) == everything and len(everything) == 6
-    assert seen[-1] == (50, 50) and len(seen) == 6
-    hashed.clear()
-    written = checked.memo_path(copy).stat()
-    generators.open(copy)
-    generators.open(copy, "probe-test").to("pretrain")
-    assert hashed == [] and checked.memo_path(copy).stat().st_ino == written.st_ino  # nor is the memo written again
-    shutil.copytree(copy, copy.parent / "other")
-    generators.open(copy.parent / "other")  # another folder has its own memo
-    assert sorted(hashed) == everything
-    memos = checked.memo_path(copy).parent
-    assert len(list(memos.iterdir())) == 2 and not list(memos.glob("*.tmp"))
-
-
-def test_a_changed_shard_alone_is_hashed_again(copy, hashed):
-    generators.open(copy)
-    hashed.clear()
-    shard = copy / "pretrain-00001.tar"
-    os.utime(shard, ns=(0, 1))
-    generators.open(copy)
-    assert hashed == [shard.name]
-    twin = shutil.copy2(shard, copy / "twin")  # same bytes, same time, another inode
-    os.utime(twin, ns=(0, 1))
-    twin.replace(shard)
-    generators.open(copy)
-    assert hashed == [shard.name] * 2
-    generators.open(copy)
-    assert hashed == [shard.name] * 2
-
-
-def test_what_was_found_damaged_is_not_remembered(copy, hashed):
-    flip(copy)
-    for _ in range(2):
-        with pytest.raises(UserError, match="pretrain-00002"):
-            generators.open(copy)
-    assert len(hashed) == 6 + 1 and hashed[-1] == "pretrain-00002.tar"
-
-
-def memo_edits():
-    rows = lambda memo: memo["shards"]  # noqa: E731
-    yield "cut", lambda text: text[:-20]
-    yield "empty", lambda text: ""
-    yield "no text", lambda text: "\udcff"
-    yield "repeated key", lambda text: text.replace('"schema":1', '"schema":1,"schema":1')
-    for name, change in {
-        "unknown key": lambda memo: memo.update(more=1),
-        "other schema": lambda memo: memo.update(schema=2),
-        "other folder": lambda memo: memo.update(folder="/elsewhere"),
-        "no shards": lambda memo: memo.update(shards={}),
-        "a row without inode": lambda memo: rows(memo)[0].pop("inode"),
-        "a row with a text for its size": lambda memo: rows(memo)[0].update(size="1"),
-        "a row that is a number": lambda memo: rows(memo).append(1),
-    }.items():
-
-        def edited(text, change=change):
-            memo = json.loads(text)
-            change(memo)
-            return strict_json.dumps(memo)
-
-        yield name, edited
-
-
-@pytest.mark.parametrize("change", [pytest.param(change, id=name) for name, change in memo_edits()])
-def test_a_damaged_memo_vouches_for_nothing(copy, hashed, change):
-    generators.open(copy)
-    path = checked.memo_path(copy)
-    whole = path.read_text()
-    path.write_bytes(change(whole).encode(errors="surrogateescape"))
-    assert path.read_text(errors="replace") != whole
-    hashed.clear()
-    generators.open(copy)
-    assert len(hashed) == 6 and path.read_text() == whole
-
-
-def test_without_a_place_for_the_memo_everything_is_hashed_each_time(copy, hashed, monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("SUPPRESSION_BENCH_CACHE", str(tmp_path / "file"))
-    for opening in (1, 2):
-        assert len(generators.open(copy)) == 41 and len(hashed) == 6 * opening
-    monkeypatch.setenv("SUPPRESSION_BENCH_CACHE", str(tmp_path / "root"))
-    checked.memo_path(copy).mkdir(parents=True)  # a folder stands where the memo would be
-    assert len(generators.open(copy)) == 41 and len(hashed) == 18
-    assert list(checked.memo_path(copy).parent.iterdir()) == [checked.memo_path(copy)]
-    monkeypatch.setattr(strict_json, "dumps", lambda value: 1 / 0)
-    with pytest.raises(ZeroDivisionError):  # only the disk is forgiven
-        generators.open(copy)
-
-
-def test_another_process_remembers_and_opening_loads_no_heavy_library(toy):
-    generators.open(toy[1])
+def test_opening_hashes_every_shard_of_the_folder_and_no_heavy_library_is_loaded(toy, monkeypatch):
+    names, true = [], shards.hash_file
+    monkeypatch.setattr(shards, "hash_file", lambda path: names.append(path.name) or true(path))
+    generators.open(toy[1]).to("probe-test")
+    assert sorted(names) == sorted(path.name for path in toy[1].glob("*.tar")) and len(names) == 6
     code = (
-        "import sys, generators; from generators import shards; shards.hash_file = None; "
-        "data = generators.open(sys.argv[1]); data[40], data.labels(); "
+        "import sys, generators; data = generators.open(sys.argv[1]); data[40], data.labels(); "
         "print(len(data), {'torch', 'webdataset', 'sklearn', 'pandas', 'pyarrow'} & set(sys.modules))"
     )
     answer = subprocess.run([sys.executable, "-c", code, toy[1]], capture_output=True, text=True, check=True)
