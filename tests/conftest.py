@@ -60,6 +60,8 @@ def cuda():
 def pytest_collection_modifyitems(items):
     """`gpu` tests need a device, `real_data` tests a folder; without them they are skipped and say so."""
     for item in items:
+        if "slow" not in item.keywords:
+            item.add_marker("fast")
         if "real_data" in item.keywords and not os.environ.get("SUPPRESSION_BENCH_DATA"):
             item.add_marker(pytest.mark.skip(reason="set SUPPRESSION_BENCH_DATA to the folder that holds MNIST/raw/"))
         if "gpu" in item.keywords and not torch.cuda.is_available():
