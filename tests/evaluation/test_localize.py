@@ -476,7 +476,7 @@ def test_wrong_pictures_are_sentences(made, tmp_path, capsys):
     (folder / "a.png").write_bytes(b"\x89PNG no")
     assert bench(made, "--images", folder) == 2
     said = capsys.readouterr().err
-    assert str(folder / "a.png") in said and "not a picture" in said and "Traceback" not in said
+    assert str(folder / "a.png") in said and "not an image" in said and "Traceback" not in said
 
 
 def test_a_colour_encoder_takes_grey_pictures_in_colour(tmp_path, cache):
