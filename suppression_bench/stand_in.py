@@ -43,7 +43,7 @@ class StandIn(Data):
         self.image_shape = tuple(facts["picture_shape"])
         self._splits: dict = {}
         self._samples: dict = {}
-        self._told = {"pretrain", *self.splits_in_use()}  # nothing is said of splits that do not fit on the device
+        self._reported = {"pretrain", *self.splits_in_use()}  # nothing is said of splits that do not fit on the device
 
     def _split(self, name: str):
         if name not in self._splits:

@@ -145,9 +145,7 @@ def test_a_source_that_has_to_come_first_is_named(tmp_path, monkeypatch):
     folder = f"folder:{tmp_path / 'pictures'}"
     assert "all 2 images of" in pending.pending(folder)
     own = of_dataset(dataset="digit-on-imagenet", image_source=folder, image_size=32)
-    assert "all 2 images of" in outlook.describe(
-        [own], Estimator(tmp_path / "out", CPU, 1), 1, None, lambda done: None
-    )
+    assert "all 2 images of" in outlook.describe([own], Estimator(tmp_path / "out", CPU, 1), 1, None, lambda done: None)
     assert not (tmp_path / "cache").exists()
     own = runner.locate(own)  # which reads them
     assert own.counts["pretrain"] == 1 and pending.pending(folder) == ""
