@@ -237,7 +237,7 @@ def convert(value, annotation) -> typing.Any:
     if origin is typing.Literal:
         if any(value == choice and type(value) is type(choice) for choice in inner):
             return value
-    elif origin is list:
+    elif origin in (list, tuple):
         items = value if isinstance(value, (list, tuple)) else [value]
         # The command line gives ["20,80"] for --sizes 20,80.
         items = [part for item in items for part in (item.split(",") if isinstance(item, str) else [item])]
@@ -284,6 +284,6 @@ def describe_type(annotation) -> str:
         return "one of " + ", ".join(map(str, inner))
     if origin in (typing.Union, types.UnionType):
         return " or ".join(describe_type(part) for part in inner)
-    if origin is list:
+    if origin in (list, tuple):
         return f"a list, each item {describe_type(inner[0])}"
     return str(annotation)
