@@ -1,5 +1,7 @@
 """The contract of an encoder, and the networks that methods build around one: a head, and a decoder of its input."""
 
+from collections.abc import Sequence
+
 from torch import Tensor, nn
 
 SMALLEST = 6  # the decoder starts from a map below this side
@@ -38,7 +40,7 @@ class Encoder(nn.Module):
         return []
 
 
-def mlp(width_in: int, widths: list[int], batch_norm: dict) -> nn.Sequential:
+def mlp(width_in: int, widths: Sequence[int], batch_norm: dict) -> nn.Sequential:
     """A head of dense layers without bias, batch norm and ReLU behind each but the last (Chen et al., 2020).
 
     Arguments:

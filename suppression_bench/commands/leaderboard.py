@@ -163,9 +163,9 @@ def check(
 
 
 def _reprobe(folder: Path, report, sources: Sources) -> None:
-    from suppression_bench.run import device_of
     from suppression_bench.leaderboard import data, levels, reprobe, tracks
     from suppression_bench.leaderboard.submission import ENCODERS, read_form
+    from suppression_bench.run import device_of
 
     if not (folder / ENCODERS).is_dir() or report.level < levels.RESCORED:
         report.reason = report.reason if report.level < levels.RESCORED else "it brings no encoders"
@@ -214,11 +214,11 @@ def rerun(
     if not hours > 0:
         raise UserError(f"bench leaderboard rerun: --hours must be above 0, got {hours}")
     sources.use()
-    from suppression_bench.run import device_of
     from suppression_bench.leaderboard import data, sandbox, tracks
     from suppression_bench.leaderboard import rerun as reruns
     from suppression_bench.leaderboard import submission as submissions
     from suppression_bench.leaderboard.check import check as judge
+    from suppression_bench.run import device_of
 
     device = device_of(machine.device).type
     folder = root.folder(submission)

@@ -12,10 +12,10 @@ MODULES = {
     "torch.nn.functional", "torch.nn.init", "torch.nn.utils", "torch.autograd", "torch.autograd.function",
     "torch.distributions", "torch.fft", "torch.func", "torch.linalg", "torch.special", "suppression_bench.method",
     "suppression_bench.loss", "suppression_bench.encoder",
-    "suppression_bench.training.gather",
+    "suppression_bench.training.distributed",
 }  # fmt: skip
 PLUGINS = ("suppression_bench.methods.", "suppression_bench.losses.")
-FROM = {"suppression_bench": {"method", "loss", "encoder"}, "suppression_bench.training": {"gather"}}
+FROM = {"suppression_bench": {"method", "loss", "encoder"}, "suppression_bench.training": {"distributed"}}
 FROM |= {"suppression_bench.methods": None, "suppression_bench.losses": None}  # any plug-in
 # What can run, read, write or hide code although only the modules above are imported.
 NAMES = {

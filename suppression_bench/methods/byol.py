@@ -30,8 +30,8 @@ class BYOL(Method):
         encoder: Encoder,
         info: Info,
         *,
-        head: list[int] = (512, 128),
-        predictor: list[int] = (512, 128),
+        head: tuple[int, ...] = (512, 128),
+        predictor: tuple[int, ...] = (512, 128),
         momentum: float = 0.99,
     ):
         super().__init__(encoder, info)

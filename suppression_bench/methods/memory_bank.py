@@ -31,7 +31,7 @@ class MemoryBank(Method):
     bank: Tensor
 
     def __init__(
-        self, encoder: Encoder, info: Info, loss: Callable, *, head: list[int] = (512, 128), momentum: float = 0.5
+        self, encoder: Encoder, info: Info, loss: Callable, *, head: tuple[int, ...] = (512, 128), momentum: float = 0.5
     ):
         super().__init__(encoder, info)
         if not 0 <= momentum <= 1:

@@ -42,7 +42,7 @@ class MoCo(Method):
         info: Info,
         loss: Callable,
         *,
-        head: list[int] = (512, 128),
+        head: tuple[int, ...] = (512, 128),
         momentum: float = 0.999,
         queue: int = 4096,
     ):

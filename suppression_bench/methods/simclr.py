@@ -33,7 +33,7 @@ class SimCLR(Method):
         info: Info,
         loss: Callable,
         *,
-        head: list[int] = (512, 128),
+        head: tuple[int, ...] = (512, 128),
         loss_weight: float = 1.0,
         temperature_end: float | None = None,
     ):

@@ -28,7 +28,12 @@ class SimSiam(Method):
     no_gradient = ("stop_gradient",)
 
     def __init__(
-        self, encoder: Encoder, info: Info, *, head: list[int] = (512, 512, 512), predictor: list[int] = (128, 512)
+        self,
+        encoder: Encoder,
+        info: Info,
+        *,
+        head: tuple[int, ...] = (512, 512, 512),
+        predictor: tuple[int, ...] = (128, 512),
     ):
         super().__init__(encoder, info)
         last = nn.BatchNorm1d(head[-1], affine=False, **encoder.batch_norm)

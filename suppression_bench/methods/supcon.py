@@ -26,7 +26,13 @@ class SupCon(Method):
     passes = ("labels",)
 
     def __init__(
-        self, encoder: Encoder, info: Info, loss: Callable, *, head: list[int] = (512, 128), target: str | None = None
+        self,
+        encoder: Encoder,
+        info: Info,
+        loss: Callable,
+        *,
+        head: tuple[int, ...] = (512, 128),
+        target: str | None = None,
     ):
         super().__init__(encoder, info)
         self.target = next(iter(info.targets), "") if target is None else target

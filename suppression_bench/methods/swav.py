@@ -56,7 +56,7 @@ class SwAV(Method):
         encoder: Encoder,
         info: Info,
         *,
-        head: list[int] = (512, 128),
+        head: tuple[int, ...] = (512, 128),
         prototypes: int = 300,
         temperature: float = 0.1,
         epsilon: float = 0.05,

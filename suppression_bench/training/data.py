@@ -46,7 +46,7 @@ class Data:
         self.image_shape = (height, width, channels)
         self.say = say
         self._splits: dict[str, DecodedSplit] = {}
-        self._told: set[str] = set()  # splits of which was said that they do not fit
+        self._reported: set[str] = set()  # splits of which was said that they do not fit
         self._samples: WeakValueDictionary = WeakValueDictionary()  # a split that is still in use is not copied again
 
     @property
@@ -71,12 +71,12 @@ class Data:
         samples = self._samples.get(key)
         if samples is None:
             decoded = self._split(split)
-            code = np.array(decoded.labels[self.code] if self.code else np.zeros(len(decoded.images)), dtype=np.int64)
-            planes = (code[:, None] >> np.arange(self.bits)) & 1
+            codes = decoded.labels[self.code] if self.code and self.bits else np.zeros(len(decoded.images))
+            planes = (np.array(codes, dtype=np.int64)[:, None] >> np.arange(self.bits)) & 1
             samples = hold(decoded.images, torch.from_numpy(planes.astype(np.uint8)).to(device), decoded.check)
             size = decoded.images.nbytes
-            if not fits(size, samples.device) and isinstance(samples, Streamed) and split not in self._told:
-                self._told.add(split)
+            if not fits(size, samples.device) and isinstance(samples, Streamed) and split not in self._reported:
+                self._reported.add(split)
                 self.say(
                     f"{self.folder.name}, {split}: {size / 1e6:.1f} MB of images do not fit beside the "
                     f"network on {samples.device}; they stay on the host and are copied batch by batch"

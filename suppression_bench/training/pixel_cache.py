@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,7 +39,7 @@ class DecodedSplit:
     """A split's labels and images from the cache, decoded anew where a file is missing or damaged.
 
     images: (N, H, W, C) uint8, mapped: pages are shared by all who read, and a write would stay in this process.
-    labels: name -> list of N labels, None where a sample has none.
+    labels: name -> list of N labels, None where a sample has none; their file is read only where they are asked for.
 
     Arguments:
         folder: of the dataset.
@@ -52,9 +53,13 @@ class DecodedSplit:
     def __init__(self, folder: Path, manifest: dict, name: str):
         self.folder, self.manifest, self.name = folder, manifest, name
         self.cache, self.content = cache_folder(manifest, name), manifest["splits"][name]["content_digest"]
-        self.labels = self._read(lambda: _read_labels(self.cache / LABELS, self.content))
         self._pixels = self._read(self._open_pixels)
         self.images = self._pixels.images
+
+    @cached_property
+    def labels(self) -> dict[str, list]:
+        """Name -> list of labels."""
+        return self._read(lambda: _read_labels(self.cache / LABELS, self.content))
 
     def check(self, rows: slice | ArrayLike) -> None:
         """Compare the blocks that hold some rows with their digests before the first use; mend damaged ones in memory."""

@@ -76,11 +76,14 @@ def naive_rank(x):
 def alone(x, y, labels, block_size):
     """Every metric, as one flat list of numbers."""
     values = [
-        alignment(x, y, block_size=block_size), alignment(x, y, alpha=1.0, block_size=block_size),
-        uniformity(x, block_size=block_size), uniformity(x, t=0.5, block_size=block_size),
-        tolerance(x, labels, block_size=block_size), semantic_sensitivity(x, labels, block_size=block_size),
+        alignment(x, y, block_size=block_size),
+        alignment(x, y, alpha=1.0, block_size=block_size),
+        uniformity(x, block_size=block_size),
+        uniformity(x, t=0.5, block_size=block_size),
+        tolerance(x, labels, block_size=block_size),
+        semantic_sensitivity(x, labels, block_size=block_size),
         effective_rank(x, block_size=block_size),
-    ]  # fmt: skip
+    ]
     positive, negatives = local_separation(x, y, block_size=block_size)
     curve = gradient_ratio_curve(x, y, temperature=0.2, bins=6, block_size=block_size)
     return [*values, positive, *negatives, *(-9.0 if value is None else value for value in curve)]
@@ -176,24 +179,33 @@ def test_a_few_negatives_give_as_many_ranks():
 
 
 CALLS = {
-    "alignment": lambda x: alignment(x, ONE), "alignment of the second": lambda x: alignment(ONE, x),
-    "uniformity": uniformity, "tolerance": lambda x: tolerance(x, LABELS),
-    "sensitivity": lambda x: semantic_sensitivity(x, LABELS), "separation": lambda x: local_separation(x, ONE),
-    "separation of the second": lambda x: local_separation(ONE, x), "curve": lambda x: gradient_ratio_curve(ONE, x),
+    "alignment": lambda x: alignment(x, ONE),
+    "alignment of the second": lambda x: alignment(ONE, x),
+    "uniformity": uniformity,
+    "tolerance": lambda x: tolerance(x, LABELS),
+    "sensitivity": lambda x: semantic_sensitivity(x, LABELS),
+    "separation": lambda x: local_separation(x, ONE),
+    "separation of the second": lambda x: local_separation(ONE, x),
+    "curve": lambda x: gradient_ratio_curve(ONE, x),
     "rank": effective_rank,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (lambda x: x * 1.01, "normalised"), (lambda x: x * 0, "normalised"), (lambda x: x[0], "matrix"),
-        (lambda x: x * torch.tensor([math.nan] + [1.0] * 3), "finite"), (lambda x: x / 0.0, "finite"),
-        (lambda x: (x * 100).long(), "matrix"), (lambda x: x.half(), "matrix"), (lambda x: x[:0], "matrix"),
+        (lambda x: x * 1.01, "normalised"),
+        (lambda x: x * 0, "normalised"),
+        (lambda x: x[0], "matrix"),
+        (lambda x: x * torch.tensor([math.nan] + [1.0] * 3), "finite"),
+        (lambda x: x / 0.0, "finite"),
+        (lambda x: (x * 100).long(), "matrix"),
+        (lambda x: x.half(), "matrix"),
+        (lambda x: x[:0], "matrix"),
         (lambda x: torch.cat([x[:-1], x[-1:] * 2]), "row 12 has length 2"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_on_the_sphere_is_refused(name, spoil, sentence):
     with pytest.raises(UserError, match=sentence):
         CALLS[name](spoil(ONE))
@@ -202,16 +214,21 @@ def test_what_is_not_on_the_sphere_is_refused(name, spoil, sentence):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: alignment(ONE, TWO[:-1]), "alike"), (lambda: local_separation(ONE, TWO.float()), "alike"),
-        (lambda: alignment(ONE, TWO, alpha=0.0), "alpha"), (lambda: uniformity(ONE, t=0.0), "t must"),
-        (lambda: uniformity(ONE, t=21.0), "t must"), (lambda: uniformity(ONE, block_size=0), "block_size"),
-        (lambda: local_separation(ONE, TWO, ranks=0), "ranks"), (lambda: gradient_ratio_curve(ONE, TWO, bins=0), "bins"),
+        (lambda: alignment(ONE, TWO[:-1]), "alike"),
+        (lambda: local_separation(ONE, TWO.float()), "alike"),
+        (lambda: alignment(ONE, TWO, alpha=0.0), "alpha"),
+        (lambda: uniformity(ONE, t=0.0), "t must"),
+        (lambda: uniformity(ONE, t=21.0), "t must"),
+        (lambda: uniformity(ONE, block_size=0), "block_size"),
+        (lambda: local_separation(ONE, TWO, ranks=0), "ranks"),
+        (lambda: gradient_ratio_curve(ONE, TWO, bins=0), "bins"),
         (lambda: gradient_ratio_curve(ONE, TWO, temperature=0.0), "temperature"),
         (lambda: gradient_ratio_curve(ONE, TWO, temperature=math.nan), "temperature"),
-        (lambda: tolerance(ONE, LABELS[:-1]), "labels must be 13 int64"), (lambda: tolerance(ONE, LABELS.float()), "int64"),
+        (lambda: tolerance(ONE, LABELS[:-1]), "labels must be 13 int64"),
+        (lambda: tolerance(ONE, LABELS.float()), "int64"),
         (lambda: semantic_sensitivity(ONE, F.one_hot(LABELS)), "one a sample"),
     ],
-)  # fmt: skip
+)
 def test_options_out_of_range_are_refused(call, sentence):
     with pytest.raises(UserError, match=sentence):
         call()

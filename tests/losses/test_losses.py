@@ -76,14 +76,30 @@ BY_HAND = [
     ("decoupled-nt-xent", EYE, HALF, {"weight": 0.0}, 2 / 4 / 2),
     ("swd", 0 * EYE, EYE, {"prior": "normal", "weight": 0.0}, 2 / 4 / 2),
     ("dcl", EYE, EYE, {"temperature": 1.0}, log(2) - 1),
-    ("dclw", EYE, HALF, {"temperature": 1.0, "sigma": 1.0},
-     (2 * log(1 + e) + 2 * log(2) + 1) / 4 - (2 - e / ((e + 1) / 2)) / 2),
-    ("dual-temperature", EYE, EYE, {"temperature": 1.0, "anchor_temperature": 0.5}, (e + 2) / (e**2 + 2) * log(1 + 2 / e)),
+    (
+        "dclw",
+        EYE,
+        HALF,
+        {"temperature": 1.0, "sigma": 1.0},
+        (2 * log(1 + e) + 2 * log(2) + 1) / 4 - (2 - e / ((e + 1) / 2)) / 2,
+    ),
+    (
+        "dual-temperature",
+        EYE,
+        EYE,
+        {"temperature": 1.0, "anchor_temperature": 0.5},
+        (e + 2) / (e**2 + 2) * log(1 + 2 / e),
+    ),
     ("flat-nce", EYE, HALF, {}, 1.0),
     ("macl", EYE, EYE, {"form": "b", "temperature": 0.4}, log(1 + 2 / WARM) * (WARM + 2) / 2),
     ("macl", EYE, EYE, {"form": "a", "temperature": 0.5}, log(1 + 2 / e) * (e + 2) / 2),
-    ("macl", EYE, HALF, {"form": "w", "temperature": 1.0, "alpha": 1.0, "pairs": "cross"},
-     (6 * log(2) + (1 + e) * log(1 + 1 / e) + 2 * (1 + e) / e * log(1 + e)) / 4),
+    (
+        "macl",
+        EYE,
+        HALF,
+        {"form": "w", "temperature": 1.0, "alpha": 1.0, "pairs": "cross"},
+        (6 * log(2) + (1 + e) * log(1 + 1 / e) + 2 * (1 + e) / e * log(1 + e)) / 4,
+    ),
     ("hard", EYE, EYE, {"temperature": 1.0, "top_k": 1}, log(1 + 1 / e)),
     ("simple", OPPOSITE, OPPOSITE, {}, -2.0),
     ("simple", OPPOSITE, OPPOSITE, {"weight": 1.0}, -3.0),
@@ -98,7 +114,7 @@ BY_HAND = [
     ("barlow-twins", EQUAL_COLUMNS, EQUAL_COLUMNS, {"weight": 0.5}, 1.0),
     ("vicreg", EQUAL_COLUMNS, EQUAL_COLUMNS, {}, 8.0),
     ("vicreg", 0 * EYE, 0 * EYE, {}, 25 * (1 - 0.01)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "z1", "z2", "options", "expected"), BY_HAND)
@@ -167,14 +183,32 @@ def test_a_matrix_without_its_diagonal_keeps_the_order_of_its_rows():
 WRONG = [
     *[(name, {"temperature": 0.0}) for name in LOSSES if "temperature" in parameters(load(name))],
     *[(name, {"pairs": "some"}) for name in PAIRED],
-    ("nt-xent", {"temperature": float("nan")}), ("dual-temperature", {"anchor_temperature": -1.0}), ("dclw", {"sigma": 0.0}),
-    ("decoupled-nt-xent", {"weight": -1.0}), ("swd", {"prior": "cube"}), ("swd", {"weight": -1.0}), ("macl", {"form": "c"}),
-    ("macl", {"beta": 1.0}), ("macl", {"alpha": 0.0}), ("hard", {"alpha": 0.0}), ("hard", {"alpha": 1.5}), ("hard", {"top_k": 0}),
-    ("hard-simple", {"alpha": -1.0}), ("hard-simple", {"weight": -1.0}), ("simple", {"weight": -1.0}), ("hcl", {"beta": -1.0}),
-    ("hcl", {"tau_plus": 1.0}), ("ifm", {"epsilon": -0.1}), ("align-uniform", {"alpha": 0.5}), ("align-uniform", {"t": 0.0}),
-    ("align-uniform", {"align_weight": -1.0}), ("barlow-twins", {"weight": -1.0}), ("vicreg", {"variance_weight": -1.0}),
-    ("supcon-in", {"labels": None}), ("supcon-out", {"labels": torch.ones(2, 3)}),
-]  # fmt: skip
+    ("nt-xent", {"temperature": float("nan")}),
+    ("dual-temperature", {"anchor_temperature": -1.0}),
+    ("dclw", {"sigma": 0.0}),
+    ("decoupled-nt-xent", {"weight": -1.0}),
+    ("swd", {"prior": "cube"}),
+    ("swd", {"weight": -1.0}),
+    ("macl", {"form": "c"}),
+    ("macl", {"beta": 1.0}),
+    ("macl", {"alpha": 0.0}),
+    ("hard", {"alpha": 0.0}),
+    ("hard", {"alpha": 1.5}),
+    ("hard", {"top_k": 0}),
+    ("hard-simple", {"alpha": -1.0}),
+    ("hard-simple", {"weight": -1.0}),
+    ("simple", {"weight": -1.0}),
+    ("hcl", {"beta": -1.0}),
+    ("hcl", {"tau_plus": 1.0}),
+    ("ifm", {"epsilon": -0.1}),
+    ("align-uniform", {"alpha": 0.5}),
+    ("align-uniform", {"t": 0.0}),
+    ("align-uniform", {"align_weight": -1.0}),
+    ("barlow-twins", {"weight": -1.0}),
+    ("vicreg", {"variance_weight": -1.0}),
+    ("supcon-in", {"labels": None}),
+    ("supcon-out", {"labels": torch.ones(2, 3)}),
+]
 
 
 @pytest.mark.parametrize(("name", "options"), WRONG)

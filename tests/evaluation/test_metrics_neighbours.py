@@ -92,17 +92,21 @@ def test_the_order_of_the_samples_changes_nothing():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: nearest(TEST * 2, TRAIN), "normalised"), (lambda: nearest(TEST, TRAIN * 0.9), "normalised"),
-        (lambda: nearest(TEST * float("nan"), TRAIN), "finite"), (lambda: nearest(TEST, TRAIN / 0.0), "finite"),
-        (lambda: nearest(TEST, unit(9, 3)), "alike"), (lambda: nearest(TEST.float(), TRAIN), "alike"),
-        (lambda: nearest(TEST, TRAIN, k=0), "at least 1"), (lambda: nearest(TEST[:1]), "another"),
+        (lambda: nearest(TEST * 2, TRAIN), "normalised"),
+        (lambda: nearest(TEST, TRAIN * 0.9), "normalised"),
+        (lambda: nearest(TEST * float("nan"), TRAIN), "finite"),
+        (lambda: nearest(TEST, TRAIN / 0.0), "finite"),
+        (lambda: nearest(TEST, unit(9, 3)), "alike"),
+        (lambda: nearest(TEST.float(), TRAIN), "alike"),
+        (lambda: nearest(TEST, TRAIN, k=0), "at least 1"),
+        (lambda: nearest(TEST[:1]), "another"),
         (lambda: nearest(TEST, TRAIN, block_size=0), "block_size"),
         (lambda: vote(torch.tensor([[0]]), torch.tensor([-1])), "from 0"),
         (lambda: vote(nearest(TEST, TRAIN), TRAIN_LABELS.float()), "37 int64"),
         (lambda: agreement(nearest(TRAIN), TRAIN_LABELS[1:]), "37 int64"),
         (lambda: agreement(nearest(TRAIN), F.one_hot(TRAIN_LABELS)), "one a sample"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_measured_is_refused(call, sentence):
     with pytest.raises(UserError, match=sentence):
         call()
