@@ -31,7 +31,7 @@ def steps(net, optimizer, count=5, extra=lambda net: 0.0):
 
 def build(module, name, *, learning_rate, weight_decay, momentum=0.9, epsilon=1e-8):
     training = Train(steps=1, optimizer=name, learning_rate=learning_rate, momentum=momentum, epsilon=epsilon)
-    return optimizers.build(module, optim, training, weight_decay)
+    return optim.build_optimizer(module, training, weight_decay)
 
 
 def l2(net):
@@ -41,7 +41,7 @@ def l2(net):
 def test_adams_weight_decay_is_kerass_penalty_on_kernels_alone():
     ours, theirs = small_net(), small_net()
     training = Train(steps=5, learning_rate=1e-2, weight_decay=2e-4, epsilon=1e-7, optimizer="adam")
-    found = steps(ours, optimizers.build(ours, optim, training, training.weight_decay))
+    found = steps(ours, optim.build_optimizer(ours, training, training.weight_decay))
     expected = steps(theirs, torch.optim.Adam(theirs.parameters(), lr=1e-2, eps=1e-7), extra=l2)
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
