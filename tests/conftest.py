@@ -66,7 +66,7 @@ def sandbox_fault() -> str:
 
 
 def pytest_collection_modifyitems(items):
-    """`gpu` tests need a device, `real_data` tests a folder, `sandbox` tests bubblewrap; without them they are skipped and say so."""
+    """`gpu` tests need a device, `real_data` tests a folder, `sandbox` tests bubblewrap; without them they skip by name."""
     for item in items:
         if "slow" not in item.keywords:
             item.add_marker("fast")

@@ -24,8 +24,7 @@ from suppression_bench import config
 from suppression_bench import run as running
 from suppression_bench.cell import Cell, Probing, settings_key, strength_text, value_text
 from suppression_bench.encoder import Encoder
-from suppression_bench.evaluation.comparison import LEAST, binomial_variance
-from suppression_bench.evaluation.measure import measure
+from suppression_bench.evaluation.probes import measure
 from suppression_bench.leaderboard import sandbox, tracks
 from suppression_bench.leaderboard.entry import (
     ENCODERS,
@@ -37,6 +36,7 @@ from suppression_bench.leaderboard.entry import (
 )
 from suppression_bench.leaderboard.tracks import BITS, LAYER, PROBE, Track
 from suppression_bench.method import Batch, Info, Method, Output
+from suppression_bench.regression.statistics import LEAST, binomial_variance
 from suppression_bench.results import provenance, weights
 from suppression_bench.results import record as records
 from suppression_bench.results.record import Code, Environment, Probe, Record

@@ -36,6 +36,7 @@ def finding_of(folder):
     return entries.read_finding(entries.finding_path(folder, Rerun), Rerun)
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 def test_an_honest_claim_is_raised_to_v3_and_a_stopped_rerun_goes_on(copy, tmp_path, capsys):  # noqa: F811
     assert run_again(copy, tmp_path / "out", "--hours", "0.0003") == 4
@@ -71,6 +72,7 @@ def forge_from_labels(folder):
     edit(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 def test_a_claim_forged_from_the_public_labels_passes_v1_and_fails_the_rerun(toy, tmp_path, randbit, capsys):  # noqa: F811
     (tmp_path / "mine.py").write_text(METHOD)
@@ -97,6 +99,7 @@ def test_foreign_code_is_not_run_without_a_sandbox(copy, tmp_path, capsys, no_bu
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_ones_own_code_may_be_trusted_and_raises_no_level(copy, tmp_path, capsys, no_bubblewrap):  # noqa: F811
     assert run_again(copy, tmp_path / "out", "--i-trust-this-code") == 0
     assert "unsandboxed" in capsys.readouterr().out
