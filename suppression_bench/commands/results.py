@@ -147,8 +147,8 @@ def localize(
     _require_ending("localize", out, ".png", ".svg")
     import torch
 
-    from suppression_bench.evaluation.localize import read_images
     from suppression_bench.evaluation.localize import localize as label_maps
+    from suppression_bench.evaluation.localize import read_images
     from suppression_bench.results import label_sheet, weights
 
     folder = weights.find(run)

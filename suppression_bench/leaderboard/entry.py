@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -161,7 +161,7 @@ class Check(Struct, frozen=True, kw_only=True):
     schema: Literal[2] = 2
     slug: str
     entry: Digest
-    level: Literal[0, 1, 2]
+    level: Annotated[int, msgspec.Meta(ge=REPORTED, le=REPROBED)]
 
 
 class RerunCell(Struct, frozen=True, kw_only=True):

@@ -26,12 +26,16 @@ from suppression_bench.cell import Cell, Probing, settings_key, strength_text, v
 from suppression_bench.encoder import Encoder
 from suppression_bench.evaluation.probes import measure
 from suppression_bench.leaderboard import sandbox, tracks
+from suppression_bench.leaderboard.check import Report
 from suppression_bench.leaderboard.entry import (
     ENCODERS,
+    REPROBED,
+    RESCORED,
     Rerun,
     RerunCell,
     Submission,
     cell_name,
+    load,
     without_strength,
 )
 from suppression_bench.leaderboard.tracks import BITS, LAYER, PROBE, Track
@@ -179,6 +183,26 @@ def encoder_faults(submission: Submission, folders: dict[str, Path], device: tor
                     f"{probe.correct}"
                 )
     return faults
+
+
+def reprobe(folder: Path, report: Report, sources: dict[str, str], say: Callable) -> None:
+    """Raise a checked submission to V2 where the encoders that it brings give its numbers; else note faults or the reason.
+
+    Arguments:
+        folder: of the submission.
+        report: of its check, without faults; it is changed.
+        sources: option -> source with its folder.
+        say: prints a line.
+    """
+    if report.level < RESCORED:
+        return
+    if not (folder / ENCODERS).is_dir():
+        report.reason = "it brings no encoders"
+        return
+    submission = load(folder)
+    folders = build_data(submission, sources, executor.cores(), say)
+    report.faults += encoder_faults(submission, folders, running.device_of("auto"))
+    report.level, report.reason = REPROBED, ""
 
 
 # ---- training again ----
