@@ -319,12 +319,13 @@ class Cell(Struct):
         Sections: data (the dataset's seed, bits and options), method, loss, encoder, augmentation, train, probe.
         """
         dataset = self.dataset
-        values = {"data.dataset": dataset.name, "data.seed": dataset.seed, "data.bits": dataset.bits}
-        values |= {f"data.{key}": value for key, value in dataset.options.items()}
+        # Options first: in a foreign record none may hide what the harness used.
+        values: dict[str, Any] = {f"data.{key}": value for key, value in dataset.options.items()}
+        values |= {"data.dataset": dataset.name, "data.seed": dataset.seed, "data.bits": dataset.bits}
         for section in ("method", "loss", "encoder"):
             if plugin := getattr(self, section):
-                values[f"{section}.name"] = plugin.name
                 values |= {f"{section}.{key}": value for key, value in plugin.options.items()}
+                values[f"{section}.name"] = plugin.name
         for section in ("augmentation", "train", "probe"):
             options = msgspec.to_builtins(getattr(self, section))
             values |= {f"{section}.{key}": value for key, value in options.items()}

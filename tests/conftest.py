@@ -1,11 +1,13 @@
 """What all tests share: a cache of their own, one torch thread, small datasets, and the reasons why a test is skipped."""
 
 import os
+from functools import lru_cache
 
 import pytest
 import torch
 from small_cells import make_data
 
+from suppression_bench.leaderboard import sandbox
 from suppression_bench.training.data import Data
 
 
@@ -57,12 +59,20 @@ def cuda():
     return torch.device("cuda")
 
 
+@lru_cache(maxsize=1)
+def sandbox_fault() -> str:
+    """Why bubblewrap makes no sandbox here, "" where it does."""
+    return sandbox.fault()
+
+
 def pytest_collection_modifyitems(items):
-    """`gpu` tests need a device, `real_data` tests a folder; without them they are skipped and say so."""
+    """`gpu` tests need a device, `real_data` tests a folder, `sandbox` tests bubblewrap; without them they skip by name."""
     for item in items:
         if "slow" not in item.keywords:
             item.add_marker("fast")
         if "real_data" in item.keywords and not os.environ.get("SUPPRESSION_BENCH_DATA"):
             item.add_marker(pytest.mark.skip(reason="set SUPPRESSION_BENCH_DATA to the folder that holds MNIST/raw/"))
+        if "sandbox" in item.keywords and (reason := sandbox_fault()):
+            item.add_marker(pytest.mark.skip(reason=f"no sandbox: {reason}"))
         if "gpu" in item.keywords and not torch.cuda.is_available():
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))

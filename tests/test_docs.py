@@ -93,20 +93,18 @@ def test_the_readmes_method(folder):
 
 def test_the_leaderboards_suite_is_on_its_track(folder, capsys):
     """The page's entry, with the README's method: every cell obeys the track, and every track is named."""
-    from suppression_bench.suite import Request, cells_of_suite
-
-    from suppression_bench.leaderboard import tracks
+    from suppression_bench.config import Request, cells_of_suite
+    from suppression_bench.leaderboard import entry, tracks
 
     page = (DOCS / "leaderboard.md").read_text()
     [suite] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     [method] = re.findall(r"```python\n(.*?)```", (DOCS.parent / "README.md").read_text(), re.DOTALL)
     (folder / "my_method.py").write_text(method)
     (folder / "my_entry.yaml").write_text(suite)
-    track, found = tracks.read("quick"), cells_of_suite("my_entry.yaml", Request())
-    assert len(found) == len(track.grid) * track.least
-    for cell in found:
-        data = {**cell.spec["data"], "version": 1, "options": track.data, "digest": track.digest("all")}
-        assert tracks.faults(track, {**cell.spec, "data": data}) == []
+    track, located = tracks.read("quick"), cells_of_suite("my_entry.yaml", Request())
+    assert len(located) == len(track.grid) * track.seeds.least
+    for setting in (entry.without_strength(cell.cell, track.strength) for cell in located):
+        assert tracks.faults(track, setting) == []
     assert all(f"`{name}`" in page for name in tracks.names())
     for words, flags in re.findall(r"^bench (leaderboard \w+|submit)(.*)$", page, re.MULTILINE):
         capsys.readouterr()

@@ -1,5 +1,6 @@
 """Commands of the leaderboard: submit an entry; check, train again and render what competes."""
 
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,20 +8,19 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from generators import executor
 from generators.dataset import UserError
 from suppression_bench.commands.shared import AT_LEAST_ONE, Machine, Sources, at_least, pairs
 
-ROOT = Path("leaderboard/submissions")
+ROOT = Path("leaderboard/entries")
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Root:
-    """Where submissions are kept.
+    """Where entries are kept.
 
     Arguments:
-        root: the folder of submissions; the page and README.md are beside it.
+        root: the folder of entries; the page and README.md are beside it.
     """
 
     root: Path = ROOT
@@ -70,28 +70,29 @@ def submit(
         with_encoder: add the trained encoders (large).
         supersedes: an older entry that this replaces.
         slug: the folder's name (default: from name and track).
-        out: the folder of submissions.
+        out: the folder of entries.
     """
     sources.use()
-    from suppression_bench.leaderboard import levels, pack
-    from suppression_bench.leaderboard.check import check as judge
+    from suppression_bench.leaderboard import check as checks
+    from suppression_bench.leaderboard import submission
+    from suppression_bench.leaderboard.entry import LEVELS
 
     files = {kind: file for kind, file in (("method", method), ("loss", loss)) if file}
-    wish = pack.Wish(name, url, contact, track, supersedes, slug, files, with_encoder)
-    cells = pack.gather(runs, pairs(only or [], "--only", split=True))
-    entry = pack.write(cells, wish, out)
-    report = judge(entry, out, sources.named())
+    request = submission.Request(name, url, contact, track, supersedes, slug, files, with_encoder)
+    cells = submission.gather(runs, pairs(only or [], "--only", split=True))
+    entry = submission.write(cells, request, out)
+    report = checks.check(entry, out, sources.named())
     for note in report.notes:
         print(f"note: {note}")
     if report.faults:
-        pack.remove(entry)
+        shutil.rmtree(entry)
         raise UserError("\n".join(report.faults))
-    print(f"written: {entry}, {len(cells)} cells, level {levels.NAMES[report.level]} ({report.reason})")
+    print(f"written: {entry}, {len(cells)} cells, level {LEVELS[report.level]} ({report.reason})")
     print(
         f"""Next, in a clone of the project's repository (a fork of yours):
   git checkout -b submit-{entry.name}
-  cp -r {entry} leaderboard/submissions/   # unless it lies there already
-  git add leaderboard/submissions/{entry.name}
+  cp -r {entry} {ROOT}/   # unless it lies there already
+  git add {ROOT}/{entry.name}
   git commit -m "Submission: {entry.name}"
   git push origin submit-{entry.name}      # then open a pull request that changes nothing else"""
     )
@@ -129,58 +130,39 @@ def check(
         if folder is not None and not folder.is_dir():
             raise UserError(f"bench leaderboard check: {flag} {folder}: no such folder")
     sources.use()
-    from suppression_bench.leaderboard import changed as changes
-    from suppression_bench.leaderboard import levels
-    from suppression_bench.leaderboard.check import check as judge
+    from suppression_bench.leaderboard import check as checks
+    from suppression_bench.leaderboard import entry
 
     folders, faults = [root.folder(name) for name in submissions or ()], []
     if changed_list is not None:
-        changed = changes.read_list(changed_list)
+        changed = checks.read_changed(changed_list)
     if changed is not None:
-        slug, faults = changes.judge(changed)
+        slug, faults = checks.judge_changed(changed)
         folders += [root.root / slug] if slug and root.root / slug not in folders else []
     elif not folders:
         folders = sorted(path for path in root.root.iterdir() if path.is_dir() and path.name[0] != ".")
     for folder in folders:
-        report = judge(folder, accepted or root.root, sources.named())
+        report = checks.check(folder, accepted or root.root, sources.named())
         for note in report.notes:
             print(f"{report.slug}: note: {note}")
         if reprobe and not report.faults:
-            _reprobe(folder, report, sources)
+            from suppression_bench.leaderboard.rerun import reprobe as probe_encoders  # loads torch
+
+            probe_encoders(folder, report, sources.named(), print)
         if report.faults:
             print(f"{report.slug!a}: refused, {len(report.faults)} faults")
             faults += [f"{report.slug[:80]!a}: {fault}" for fault in report.faults]
             continue
         reason = f" ({report.reason})" if report.reason else ""
-        print(f"{report.slug}: in order, level {levels.NAMES[report.level]}{reason}")
+        print(f"{report.slug}: in order, level {entry.LEVELS[report.level]}{reason}")
         if keep:
-            print(f"written: {_keep(folder, report)}")
+            finding = entry.Check(slug=report.slug, entry=entry.digest(folder), level=report.level)
+            print(f"written: {entry.write_finding(folder, finding)}")
     if not folders and not faults:
         print(f"no submission in {root.root}")
     if faults:
         raise UserError("\n".join(faults))
     return 0
-
-
-def _reprobe(folder: Path, report, sources: Sources) -> None:
-    from suppression_bench.leaderboard import data, levels, reprobe, tracks
-    from suppression_bench.leaderboard.submission import ENCODERS, read_form
-    from suppression_bench.run import device_of
-
-    if not (folder / ENCODERS).is_dir() or report.level < levels.RESCORED:
-        report.reason = report.reason if report.level < levels.RESCORED else "it brings no encoders"
-        return
-    folders = data.make_data(tracks.read(read_form(folder)["track"]), sources.named(), executor.cores(), print)
-    report.faults += reprobe.check(folder, folders, device_of("auto"))
-    report.level, report.reason = levels.REPROBED, ""
-
-
-def _keep(folder: Path, report) -> Path:
-    from suppression_bench.leaderboard import levels
-    from suppression_bench.leaderboard.submission import digest
-
-    level = {"schema": levels.SCHEMA, "slug": report.slug, "submission": digest(folder), "level": report.level}
-    return levels.write(levels.check_file(folder.parent, report.slug), level)
 
 
 def rerun(
@@ -194,13 +176,14 @@ def rerun(
     out: Path | None = None,
     hours: float = 6.0,
     memory: Annotated[float | None, at_least(0)] = None,
+    i_trust_this_code: bool = False,
     machine: Machine = Machine(),
     sources: Sources = Sources(),
 ) -> int:
     """Maintainers: train a submission again on one of its seeds and two fresh ones. This runs foreign code.
 
-    Each number is judged by the claim's 99 % prediction interval; exit code 1 if the claim does not hold. Read the
-    submission's files first, and do it in a container without secrets.
+    Each number is judged by the claim's 99 % prediction interval; exit code 1 if the claim does not hold. Foreign code
+    runs in a sandbox (bubblewrap), or in a container without a network; read the submission's files first.
 
     Arguments:
         submission: slug or folder.
@@ -210,57 +193,50 @@ def rerun(
         out: the rerun's folder (default: runs/rerun-SLUG).
         hours: the most that the training may take.
         memory: address space in GiB (default: 32, none with CUDA).
+        i_trust_this_code: run code of your own where there is no sandbox; such a rerun raises no level.
     """
     if not hours > 0:
         raise UserError(f"bench leaderboard rerun: --hours must be above 0, got {hours}")
     sources.use()
-    from suppression_bench.leaderboard import data, sandbox, tracks
+    from suppression_bench.leaderboard import check as checks
+    from suppression_bench.leaderboard import entry, sandbox
     from suppression_bench.leaderboard import rerun as reruns
-    from suppression_bench.leaderboard import submission as submissions
-    from suppression_bench.leaderboard.check import check as judge
     from suppression_bench.run import device_of
 
     device = device_of(machine.device).type
     folder = root.folder(submission)
-    report = judge(folder, folder.parent, sources.named())
+    report = checks.check(folder, folder.parent, sources.named())
     if report.faults:
         raise UserError("\n".join(f"{folder.name}: {fault}" for fault in report.faults))
-    claim = submissions.load(folder)
-    track = tracks.read(claim.track)
+    claim = entry.load(folder)
+    kind = sandbox.choose(bool(claim.entry.own_files), i_trust_this_code)
     out = out or Path(f"runs/rerun-{claim.slug}")
     planned = reruns.plan(claim, out, seeds, fresh_seeds, nonce)
-    all_seeds = [*planned["submitted_seeds"], *planned["fresh_seeds"]]
-    cells = len(all_seeds) * len(track.grid)
-    print(f"{claim.slug}: {cells} cells, seeds {all_seeds}, nonce {planned['nonce']}, into {out}", flush=True)
+    print(f"{claim.slug}: seeds {planned.seeds}, nonce {planned.nonce}, sandbox: {kind}, into {out}", flush=True)
     memory = memory if memory is not None else 0.0 if device == "cuda" else 32.0
-    limited = reruns.Machine(device, *machine.share(device), sandbox.Limits(hours, memory))
-    if not sandbox.no_network():
-        print("note: this system gives a process no network of its own; cut the container's", flush=True)
-    folders = data.make_data(track, sources.named(), executor.cores(), print)
-    suite = reruns.suite_file(claim, track, all_seeds, data.places(track, sources.named()), out)
-    reruns.train(suite, out, folders, limited)
-    finding = reruns.judge(claim, track, planned, out, folders, device)
+    limited = reruns.Machine(device, *machine.share(device), sandbox.Limits(hours, memory), kind)
+    finding = reruns.rerun(claim, planned, out, sources.named(), limited, print)
     print(reruns.text(finding))
-    print(f"written: {reruns.keep(folder.parent, finding)}")
-    return 0 if finding["passed"] else 1
+    print(f"written: {entry.write_finding(folder, finding)}")
+    return 0 if finding.passed else 1
 
 
 def build(*, root: Root = Root(), check: bool = False) -> int:
-    """Render the page and the table in the README from the submissions.
+    """Render the page and the table in the README from the entries.
 
     Arguments:
         check: write nothing; exit code 1 where a file is not what it must be.
     """
-    from suppression_bench.leaderboard import build as pages
+    from suppression_bench.leaderboard import page
 
     if not check:
-        written = pages.build(root.root)
+        written = page.build(root.root)
         print("\n".join(f"written: {path}" for path in written) or "nothing has changed")
         return 0
-    rendered = pages.render(root.root)
-    outdated = pages.differing(rendered)
+    rendered = page.files(root.root)
+    outdated = page.differing(rendered)
     for path in outdated:
-        print(f"bench leaderboard build: {pages.first_difference(path, rendered[path])}", file=sys.stderr)
+        print(f"bench leaderboard build: {page.first_difference(path, rendered[path])}", file=sys.stderr)
     if outdated:
         flag = "" if root.root == ROOT else f" --root {root.root}"
         print(f"bench leaderboard build: render them anew with `bench leaderboard build{flag}`", file=sys.stderr)

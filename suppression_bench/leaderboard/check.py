@@ -1,29 +1,40 @@
 """Is a submission in order, and which level does it reach? Nothing in it is imported, executed or unpickled."""
 
+import hashlib
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from generators import catalog
+from generators import catalog, strict_json
 from generators.dataset import UserError
-from suppression_bench.leaderboard import cells, code, levels, shape, texts, tracks, twins
-from suppression_bench.leaderboard import folder as folders
-from suppression_bench.leaderboard.official import Official
-from suppression_bench.leaderboard.submission import (
+from suppression_bench import config
+from suppression_bench.cell import settings_key, strength_text, value_text
+from suppression_bench.leaderboard import entry as entries
+from suppression_bench.leaderboard import tracks
+from suppression_bench.leaderboard.entry import (
     ENCODERS,
+    ENTRY,
+    FILES,
     LOSS,
     METHOD,
     PREDICTIONS,
-    RECIPE,
-    RECORDS,
-    digest,
-    read_form,
+    Entry,
+    cell_name,
+    skeleton,
 )
-from suppression_bench.leaderboard.tracks import Track
+from suppression_bench.leaderboard.submission import imports, reads_labels, source_faults, source_of
+from suppression_bench.leaderboard.tracks import Official, Track
 from suppression_bench.results import predictions
-from suppression_bench.results import record as records
+from suppression_bench.results.record import Record
 
 MOST = 40  # faults of one submission that are printed
 LONGEST = 400  # characters of each
+PACKAGES = config.PACKAGES
+PLUGIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,59}")
 
 
 @dataclass
@@ -40,7 +51,7 @@ class Report:
     slug: str
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    level: int = levels.REPORTED
+    level: int = entries.REPORTED
     reason: str = ""
 
 
@@ -50,170 +61,457 @@ def check(folder: Path, accepted: Path, sources: dict[str, str] | None = None) -
     Arguments:
         folder: of the submission.
         accepted: the folder of all entries, among which this one may already be.
-        sources: option -> source of the data with its place, as "mnist:DIR".
+        sources: option -> source of the data with its folder, as "mnist:DIR".
     """
     report = _check(Path(folder), Path(accepted), sources)
-    report.notes = list(map(texts.visible, report.notes))
-    report.reason = texts.visible(report.reason)
-    found = map(texts.visible, report.faults)
-    shown = [fault if len(fault) <= LONGEST else f"{fault[:LONGEST]}..." for fault in dict.fromkeys(found)]
-    report.faults = shown[:MOST] + ([f"and {len(shown) - MOST} more faults"] if len(shown) > MOST else [])
+    report.notes = list(map(entries.visible, report.notes))
+    report.reason = entries.visible(report.reason)
+    sentences = dict.fromkeys(map(entries.visible, report.faults))
+    cut = [fault if len(fault) <= LONGEST else f"{fault[:LONGEST]}..." for fault in sentences]
+    report.faults = cut[:MOST] + ([f"and {len(cut) - MOST} more faults"] if len(cut) > MOST else [])
     return report
 
 
 def _check(folder: Path, accepted: Path, sources: dict[str, str] | None) -> Report:
     report = Report(folder.name)
-    report.faults += folders.faults(folder)
+    report.faults += file_faults(folder)
     if report.faults:
         return report  # links and strange files are not even opened
+    report.faults += [fault for kind in FILES for fault in source_faults(folder, kind)]
     try:
-        form = read_form(folder)
+        entry = entries.read(folder)
     except UserError as error:
-        report.faults += str(error).split("\n")
+        report.faults += [line.replace(f"{folder}/", "") for line in str(error).split("\n")]
         return report
-    report.faults += folders.digest_faults(folder, form) + texts.faults(form)
-    if form["slug"] != folder.name:
-        report.faults.append(f"slug {form['slug'][:80]!a} is not the folder's name")
+    report.faults += digest_faults(folder, entry) + entries.text_faults(entry)
+    if entry.slug != folder.name:
+        report.faults.append(f"slug {entry.slug[:80]!a} is not the folder's name")
     report.faults += _immutable(folder, accepted)
-    named, more = _read_records(folder)
-    report.faults += more + _code_faults(folder, form)
+    faults, notes = plugin_faults(folder, entry)
+    report.faults += faults
+    report.notes += notes
+    if not faults and not entry.label_use and _parses(folder) and reads_labels(entry.setting, folder):
+        report.faults.append("label_use is false, but its method or loss reads labels")
     try:
-        track = tracks.read(form["track"])
+        track = tracks.read(entry.track)
     except UserError as error:
         report.faults.append(str(error))
-        track = None
-    if named and not more:
-        others = twins.known(accepted, form["slug"])
-        _check_cells(report, folder, form, named, others)
-        if track:
-            report.faults += cells.faults(named, track)
-            _rescore(report, folder, named, track, sources)
-    if form["supersedes"]:
-        report.notes.append(f"it supersedes {form['supersedes'][:80]!a}: see that both are of the same authors")
+        return report
+    records = entry.records(track.strength)
+    report.faults += twin_faults(entry, records, known_entries(accepted, entry.slug))
+    report.faults += tracks.faults(track, entry.setting) + cell_faults(records, track)
+    _rescore(report, folder, records, track, sources)
+    if len(entry.code) > 1:
+        versions = ", ".join(sorted({code.sources[:12] for code in entry.code}))
+        report.notes.append(f"its cells were run by {len(entry.code)} versions of the program ({versions})")
+    if entry.supersedes:
+        report.notes.append(f"it supersedes {entry.supersedes[:80]!a}: see that both are of the same authors")
     return report
 
 
 def _immutable(folder: Path, accepted: Path) -> list[str]:
-    old = accepted / folder.name
-    if not old.is_dir() or old.resolve() == folder.resolve() or digest(old) == digest(folder):
+    previous = accepted / folder.name
+    if not previous.is_dir() or previous.resolve() == folder.resolve():
+        return []
+    if entries.digest(previous) == entries.digest(folder):
         return []
     return ["an entry of this slug is there, and entries never change: submit the correction with --supersedes"]
 
 
-def _read_records(folder: Path) -> tuple[dict[str, dict], list[str]]:
-    found, faults = {}, []
-    for path in sorted((folder / RECORDS).glob("*.json")):
-        try:
-            record = records.read(path)
-            faults += [f"{RECORDS}/{path.name}: {fault}" for fault in shape.faults(record)]
-            found[path.stem] = record
-        except UserError as error:
-            faults.append(str(error).replace(f"{folder}/", ""))
-        except (
-            ArithmeticError,
-            ValueError,
-            TypeError,
-            KeyError,
-            RecursionError,
-        ) as error:  # numbers that no program wrote
-            faults.append(f"{RECORDS}/{path.name}: not a valid record ({type(error).__name__})")
-    return found, faults if found or faults else ["it has no record"]
+# ---- files ----
+
+CELL = re.compile(r"[a-z_]{1,40}=[0-9+]{1,40}-seed=(0|[1-9][0-9]{0,8})")  # the name of a cell's weights
+LARGEST = {  # bytes; of ENCODERS, of each
+    ENTRY: entries.LARGEST, PREDICTIONS: 50_000_000, METHOD: 100_000, LOSS: 100_000, ENCODERS: 60_000_000,
+}  # fmt: skip
+MOST_FILES = 3000
+LARGEST_ALL = 2_000_000_000
+MOST_NAMED = 10  # files that an error names
 
 
-def _code_faults(folder: Path, form: dict) -> list[str]:
-    found = []
-    for name in (METHOD, LOSS):
-        text = _text(folder / name)
-        if text is None and (folder / name).is_file():
-            found.append(f"{name}: is no UTF-8 text")
-        found += code.faults(text, name) if text is not None else []
-    if not found and reads_labels(form, folder) and not form["label_use"]:
-        found.append("label_use is false, but its method or loss reads labels")
-    return found
+def file_faults(folder: Path) -> list[str]:
+    """What is wrong with the files of a folder, by name, kind and size; none is opened.
+
+    >>> file_faults(Path("no/such/folder"))
+    ['it is no folder']
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        return ["it is no folder"]
+    faults, total = [], 0
+    for count, (name, file) in enumerate(_walk(folder), 1):
+        if count > MOST_FILES:
+            return [*faults[:MOST_NAMED], f"it holds more than {MOST_FILES} files"]
+        status = file.stat(follow_symlinks=False)
+        total += status.st_size
+        if file.is_symlink():
+            faults.append(f"{name!a} is a link; only plain files are allowed")
+        elif not stat.S_ISREG(status.st_mode):
+            faults.append(f"{name!a} is no plain file")
+        elif not is_allowed(name):
+            faults.append(f"{name!a} is no file of a submission")
+        elif status.st_size > (most := LARGEST[name.partition("/")[0]]):
+            faults.append(f"{name} has {status.st_size} bytes, at most {most} are allowed")
+    if not (folder / ENTRY).is_file():
+        faults.append(f"{ENTRY} is missing")
+    if total > LARGEST_ALL:
+        faults.append(f"its files have {total} bytes together, at most {LARGEST_ALL} are allowed")
+    return _few(faults, "such files")
 
 
-def _text(path: Path) -> str | None:
+def _walk(folder: Path, above: str = "") -> Iterator[tuple[str, os.DirEntry]]:
+    # os.scandir and not rglob: a link to a folder is shown as a link and never entered.
+    with os.scandir(folder) as files:
+        for file in sorted(files, key=lambda file: file.name):
+            name = above + file.name
+            if file.is_dir(follow_symlinks=False) and name == ENCODERS:
+                yield from _walk(Path(file.path), f"{name}/")
+            else:
+                yield name, file
+
+
+def is_allowed(name: str) -> bool:
+    """Whether a relative name may stand in a submission.
+
+    >>> is_allowed("entry.json"), is_allowed("encoders/bits=4-seed=0.safetensors"), is_allowed("setup.py")
+    (True, True, False)
+    """
+    part, slash, rest = name.partition("/")
+    if not slash:
+        return name in (ENTRY, PREDICTIONS, METHOD, LOSS)
+    stem, ending = rest.removesuffix(".safetensors"), rest.endswith(".safetensors")
+    return part == ENCODERS and ending and bool(CELL.fullmatch(stem))
+
+
+def digest_faults(folder: Path, entry: Entry) -> list[str]:
+    """Where the files are not those that entry.json lists."""
+    present = entries.listed(folder)
+    faults = [f"{name} is not listed in {ENTRY}" for name in present if name not in entry.files]
+    faults += [f"{name[:100]!a} is listed in {ENTRY} and missing" for name in entry.files if name not in present]
+    faults += [
+        f"{name} is not the file that {ENTRY} lists (SHA-256 {present[name][:12]}, listed {entry.files[name][:12]})"
+        for name in present.keys() & entry.files.keys()
+        if present[name] != entry.files[name]
+    ]
+    return _few(faults, "such files")
+
+
+def _few(faults: list[str], what: str) -> list[str]:
+    more = [f"and {len(faults) - MOST_NAMED} more {what}"] if len(faults) > MOST_NAMED else []
+    return faults[:MOST_NAMED] + more
+
+
+def read_changed(path: Path) -> list[str]:
+    """The names of a file that `git diff --name-only -z` wrote.
+
+    Raises:
+        UserError: no such file, or names that are no UTF-8.
+    """
     try:
-        return path.read_bytes().decode() if path.is_file() else None
-    except UnicodeDecodeError:
-        return None
+        return [name for name in path.read_bytes().decode().split("\0") if name]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not a list of names separated by zero bytes ({error})") from None
 
 
-def reads_labels(form: dict, folder: Path) -> bool:
-    """Whether an entry's method or loss reads labels: by the package's own declaration, or by the text of its own file.
+def judge_changed(files: list[str], root: Path = entries.ROOT) -> tuple[str | None, list[str]]:
+    """The slug of the one submission that a pull request's files belong to, and what is wrong with them.
 
     Arguments:
-        form: with the keys `method` and `loss`.
-        folder: of the submission.
+        files: names from the repository's root.
+        root: the folder of entries in it.
+
+    >>> judge_changed(["leaderboard/entries/mine/entry.json"])
+    ('mine', [])
+    >>> judge_changed(["leaderboard/entries/mine/entry.json", "setup.py"])[1]
+    ["the pull request changes 'setup.py'; a submission's pull request only adds files of its own folder"]
     """
-    for kind, name, package in (("method", METHOD, cells.METHODS), ("loss", LOSS, cells.LOSSES)):
-        text = _text(folder / name)
-        if text is not None and code.uses_labels(text):
-            return True
-        known = text is None and form[kind] and form[kind]["name"] in catalog.names(package)
-        if known and _declares_labels(kind, form[kind]["name"]):
-            return True
-    return False
+    prefix, faults, slugs = f"{root.as_posix()}/", [], {}
+    for name in files:
+        slug, slash, rest = name.removeprefix(prefix).partition("/")
+        if name.startswith(prefix) and slash and entries.is_slug(slug) and is_allowed(rest):
+            slugs[slug] = True
+        else:
+            faults.append(
+                f"the pull request changes {name[:200]!a}; a submission's pull request only adds files of its own folder"
+            )
+    if len(slugs) > 1:
+        faults.append(
+            f"the pull request changes the folders of {len(slugs)} submissions ({', '.join(slugs)}); one at a time"
+        )
+    if not files:
+        faults.append("the pull request changes no file")
+    return next(iter(slugs)) if len(slugs) == 1 else None, _few(faults, "such files")
 
 
-def _declares_labels(kind: str, name: str) -> bool:
-    # Of the package's own plug-ins, which may be imported.
-    if kind == "loss":
-        return catalog.load_function(cells.LOSSES, name).needs_labels
-    from suppression_bench.method import Method
-
-    return catalog.load_class(cells.METHODS, name, Method).needs_labels
+# ---- the method's own file: read by people, parsed here, run in a sandbox only ----
 
 
-def _check_cells(report: Report, folder: Path, form: dict, named: dict[str, dict], others: list) -> None:
-    own = list(named.values())
-    faults, notes = cells.plugin_faults(form, own, folders.listed(folder))
-    report.faults += faults + twins.faults(form, own, others)
-    report.notes += notes
-    if not faults and (folder / RECIPE).read_bytes() != cells.recipe_text(own).encode():
-        report.faults.append(f"{RECIPE} does not say what the records say")
-    versions = sorted({record["code"]["sources"][:12] for record in own})
-    if len(versions) > 1:
-        report.notes.append(f"its cells were run by {len(versions)} versions of the program ({', '.join(versions)})")
-    for kind in (PREDICTIONS, ENCODERS):
-        there = {path.stem for path in (folder / kind).glob("*.safetensors")}
-        if there and there != named.keys():
-            report.faults.append(f"{kind}: {len(there)} files for {len(named)} cells; all cells have one, or none has")
+def _parses(folder: Path) -> bool:
+    return not any(source_faults(folder, kind) for kind in FILES)
 
 
-def _rescore(report: Report, folder: Path, named: dict[str, dict], track: Track, sources) -> None:
+def plugin_faults(folder: Path, entry: Entry) -> tuple[list[str], list[str]]:
+    """Whether the method's and the loss's own files are those of the setting; faults, and notes for the reviewer."""
+    faults, notes = [], []
+    for kind, plugin in (("method", entry.setting.method), ("loss", entry.setting.loss)):
+        name, package = FILES[kind], PACKAGES[kind]
+        known = plugin is not None and plugin.name in catalog.names(package)
+        if plugin is None or plugin.file is None:
+            faults += [f"{name} is there, the setting names no {kind} of its own"] if (folder / name).exists() else []
+            if plugin is not None and not known:
+                faults.append(f"{kind} {plugin.name[:80]!a} is none of the package's, and names no file of its own")
+            continue
+        if known:
+            faults.append(
+                f"{kind} {plugin.name!a} is called like one of the package's; rename its file and run it again"
+            )
+        if not PLUGIN_NAME.fullmatch(plugin.name):
+            faults.append(f"{kind} {plugin.name[:80]!a}: a file's name is small letters, digits and underscores")
+        if plugin.file != entry.files.get(name):
+            faults.append(f"{kind}: {name} is missing or not the file that the setting names")
+        text = source_of(folder, kind)
+        if text is not None and not source_faults(folder, kind):
+            notes.append(f"{name} imports {', '.join(imports(text)) or 'nothing'}: read it before it is run")
+    digests = {code.method for code in entry.code}
+    if len(digests) > 1 or entry.setting.method.file not in (None, *digests):
+        faults.append("method: the digest of its file is not the one in the cells' code")
+    method = entry.setting.method
+    if not faults and method.file is None and digests != {catalog.file_digest(PACKAGES["method"], method.name)}:
+        notes.append(f"the package's method {method.name} has changed since it was run")
+    return faults, notes
+
+
+# ---- cells: every strength and seed once, all probes ----
+
+
+def cell_faults(records: list[Record], track: Track) -> list[str]:
+    """What is wrong with the cells, whose schema is in order."""
+    if not records:
+        return ["it has no cell"]
+    faults = []
+    for record in records:
+        name, strength = cell_name(record), record.spec.strength.value if record.spec.strength else None
+        digest = track.digest(strength_text(record.spec.strength))
+        if not track.has(strength):
+            faults.append(f"{name}: {track.strength} {strength!r} is not in the track's grid {track.grid}")
+        elif digest and record.data.digest != digest:
+            faults.append(f"{name}: its data {record.data.digest[:12]} are not the track's, {digest[:12]}")
+        if not record.is_ok:
+            faults.append(f"{name}: its status is {record.run.status}, only finished cells can be ranked")
+        elif track.has(strength):
+            faults += [f"{name}: {fault}" for fault in _probe_faults(record, track)]
+    return faults + _seed_faults(records, track) + _split_faults(records)
+
+
+def _probe_faults(record: Record, track: Track) -> list[str]:
+    probe, features = record.spec.probe, track.features(record.spec.strength.value if record.spec.strength else None)
+    trained = [kind for kind in probe.kinds if kind != "online"]
+    expected = {(kind, layer, feature) for kind in trained for layer in probe.layers for feature in features}
+    present = Counter((entry.probe, entry.layer, entry.feature) for entry in record.probes)
+    # An untrained network has no online probe; the others have one of the encoder alone.
+    online = {("online", "encoder", feature) for feature in features} if "online" in probe.kinds else set()
+    faults = [f"the probe {' '.join(key)} is missing" for key in sorted(expected - present.keys())]
+    faults += [f"the probe {' '.join(key)} stands twice" for key, count in present.items() if count > 1]
+    extra = sorted(present.keys() - expected - online)
+    return faults + [f"the probe {' '.join(key)[:100]!a} is none of the track's" for key in extra]
+
+
+def _seed_faults(records: list[Record], track: Track) -> list[str]:
+    faults, seeds = [], {}
+    for record in records:
+        seeds.setdefault(strength_text(record.spec.strength), []).append(record.spec.seed)
+    grid = [value_text(value) for value in track.grid]
+    every = sorted({seed for present in seeds.values() for seed in present})
+    faults += [
+        f"{track.strength}={value}: no cell, the track asks for each of {', '.join(grid)}"
+        for value in grid
+        if value not in seeds
+    ]
+    if len(every) < track.seeds.least:
+        faults.append(f"it has {len(every)} seeds, the track {track.name} asks for at least {track.seeds.least}")
+    if every != list(range(len(every))):
+        few = ", ".join(map(str, every[:12])) + (" and more" if len(every) > 12 else "")
+        faults.append(
+            f"its seeds are {few}; they must be 0, 1, 2 and so on without a gap: to choose seeds is to choose on test data"
+        )
+    for value, present in seeds.items():
+        what = f"{track.strength}={value[:40]}"
+        twice = sorted(seed for seed, count in Counter(present).items() if count > 1)
+        missing = sorted(set(every) - set(present))
+        faults += [f"{what}: seed {seed} stands twice" for seed in twice[:5]]
+        faults += [f"{what}: seed {seed} is missing, other strengths have it" for seed in missing[:5]]
+    return faults
+
+
+def _split_faults(records: list[Record]) -> list[str]:
+    # One test split has one number of samples of each class, whoever looks at it.
+    faults, known = [], {}
+    for record in records:
+        for probe in record.probes:
+            key = (*probe.splits, probe.feature, record.data.digest)
+            counts = [sum(row) for row in probe.confusion]
+            if known.setdefault(key, counts) != counts:
+                faults.append(
+                    f"{cell_name(record)}: the confusion matrix of {probe.feature} by {probe.probe} has other class counts "
+                    "than in other cells on the same test split"
+                )
+    return faults
+
+
+# ---- predictions, counted against the official labels ----
+
+
+def _rescore(report: Report, folder: Path, records: list[Record], track: Track, sources) -> None:
     if not track.digests:
         report.notes.append(f"the data of the track {track.name} are {tracks.NOT_PINNED}: no digest was compared")
-    if not (folder / PREDICTIONS).is_dir():
+    if not (folder / PREDICTIONS).is_file():
         report.reason = "it brings no predictions"
         return
+    try:
+        rows = entries.read_predictions(folder / PREDICTIONS)
+    except UserError as error:
+        report.faults.append(str(error).replace(f"{folder}/", ""))
+        return
     official, faults = Official(track, sources), []
-    for name, record in named.items():
-        path = folder / PREDICTIONS / f"{name}.safetensors"
-        strength = (record["spec"]["strength"] or {}).get("value")
-        if not path.is_file() or not tracks.has(track, strength):
+    for record in records:
+        name, strength = cell_name(record), record.spec.strength.value if record.spec.strength else None
+        keyed = rows.pop(name, None)
+        if not track.has(strength):
             continue  # said already
-        try:
-            identity, found = predictions.read(path)
-            if identity != record["id"]:
-                faults.append(f"{PREDICTIONS}/{path.name}: it is of another cell")
-        except UserError as error:
-            faults.append(str(error).replace(f"{folder}/", ""))
+        if keyed is None:
+            faults.append(f"{name}: no predictions; all cells have some, or none has")
             continue
         try:
             labels = official.labels(strength)
         except (UserError, OSError) as error:
             report.reason = f"the data's labels cannot be had here ({error})"
             continue
-        wrong = [probe for probe in record["probes"] if not _is_official(official, strength, probe)]
-        faults += [f"{name}: {probe['feature'][:40]!a} is not probed on {probe['splits']}" for probe in wrong]
-        faults += [f"{name}: {fault}" for fault in ([] if wrong else predictions.rescore(record, found, labels))]
+        known = track.features(strength)
+        wrong = [p for p in record.probes if p.feature not in known or official.splits(strength, p.feature) != p.splits]
+        faults += [f"{name}: {probe.feature[:40]!a} is not probed on {list(probe.splits)}" for probe in wrong]
+        faults += [f"{name}: {fault}" for fault in ([] if wrong else predictions.rescore(record.probes, keyed, labels))]
+    faults += [f"{PREDICTIONS}: {name[:80]!a} is no cell of the entry" for name in rows]
     report.faults += faults
     if not faults and not report.reason:
-        report.level = levels.RESCORED
+        report.level = entries.RESCORED
         report.reason = "features are not probed again by this check"
 
 
-def _is_official(official: Official, strength, probe: dict) -> bool:
-    known = official.track.features(strength)
-    return probe["feature"] in known and official.splits(strength, probe["feature"]) == probe["splits"]
+# ---- twins: entries that are, or look like, another one ----
+
+FEWEST = 2  # equal cells that are no chance
+ERRORS = 10  # two cells with so many do not make the same ones by chance
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is compared of an accepted entry.
+
+    cells: (hash of the setting, strength, seed).
+    prints: (strength, seed) -> hash of all confusion matrices of a cell; cells that are alike by nature are left out.
+    """
+
+    entry: Entry
+    cells: set[tuple]
+    prints: dict[tuple[str, int], str]
+
+
+def known_entries(root: Path, without: str = "") -> list[Known]:
+    """All entries below a folder that can be read, but one; the others' own check says why they cannot.
+
+    Arguments:
+        root: the folder of entries.
+        without: the slug of the entry that is being checked.
+    """
+    known = []
+    for folder in entries.folders(root):
+        if folder.name == without or folder.is_symlink():
+            continue
+        try:
+            entry = entries.read(folder)
+            records = entry.records(tracks.read(entry.track).strength)
+        except UserError:
+            continue
+        known.append(Known(entry, _cells(entry), prints(records)))
+    return known
+
+
+def _cells(entry: Entry) -> set[tuple]:
+    key = settings_key(entry.setting)
+    return {(key, value_text(cell.strength), cell.seed) for cell in entry.cells}
+
+
+def prints(records: list[Record]) -> dict[tuple[str, int], str]:
+    """(strength, seed) -> hash of a cell's confusion matrices, where some probe makes errors of more than one kind."""
+    hashes = {}
+    for record in records:
+        if any(_says_something(probe.confusion) for probe in record.probes):
+            parts = sorted([probe.probe, probe.layer, probe.feature, probe.confusion] for probe in record.probes)
+            text = strict_json.dumps(parts)
+            hashes[strength_text(record.spec.strength), record.spec.seed] = hashlib.sha256(text.encode()).hexdigest()
+    return hashes
+
+
+def _says_something(confusion: list[list[int]]) -> bool:
+    # Probes that say the same of all samples are all alike, and so are those that are (nearly) always right.
+    wrong = sum(sum(row) - row[position] for position, row in enumerate(confusion))
+    return wrong >= ERRORS and sum(any(column) for column in zip(*confusion, strict=True)) > 1
+
+
+def twin_faults(entry: Entry, records: list[Record], others: list[Known]) -> list[str]:
+    """What makes an entry a twin of another one, or of itself.
+
+    Arguments:
+        entry: that is checked.
+        records: its cells.
+        others: the accepted entries.
+    """
+    matrices, cells, family = prints(records), _cells(entry), _family(entry, others)
+    faults = _own_twins(matrices)
+    for other in others:
+        slug = other.entry.slug
+        if slug in family:
+            continue  # a correction may keep the name, and every number that was right
+        if skeleton(slug) == skeleton(entry.slug):
+            faults.append(f"slug {entry.slug} looks like the entry {slug}'s; take another one")
+        if other.entry.track != entry.track:
+            continue
+        if skeleton(other.entry.name) == skeleton(entry.name):
+            faults.append(f"name {entry.name!a} looks like the entry {slug}'s, {other.entry.name!a}; take another one")
+        if shared := cells & other.cells:
+            faults.append(f"{len(shared)} of its cells are cells of the entry {slug}: same settings, same seeds")
+            continue
+        both = matrices.keys() & other.prints.keys()
+        equal = [key for key in both if matrices[key] == other.prints[key]]
+        if len(equal) >= FEWEST and 2 * len(equal) > len(both):
+            faults.append(f"{len(equal)} of its cells have the very confusion matrices of the entry {slug}")
+    return faults + _superseding(entry, others)
+
+
+def _family(entry: Entry, others: list[Known]) -> set[str]:
+    """The slugs of an entry's earlier and later versions."""
+    every = [entry, *(other.entry for other in others)]
+    links = {(version.slug, version.supersedes) for version in every if version.supersedes}
+    family = {entry.slug}
+    while more := {slug for link in links if set(link) & family for slug in link} - family:
+        family |= more
+    return family
+
+
+def _own_twins(matrices: dict[tuple[str, int], str]) -> list[str]:
+    faults, seen = [], {}
+    for (strength, seed), text in sorted(matrices.items()):
+        if (first := seen.setdefault((strength, text), seed)) != seed:
+            faults.append(f"strength {strength}: seed {seed} has the very confusion matrices of seed {first}")
+    return faults
+
+
+def _superseding(entry: Entry, others: list[Known]) -> list[str]:
+    slug = entry.supersedes
+    if slug is None:
+        return []
+    track = {other.entry.slug: other.entry.track for other in others}.get(slug)
+    if track is None:
+        return [f"supersedes {slug[:80]!a}, which is no entry here"]
+    faults = [] if track == entry.track else [f"supersedes {slug}, which is on the track {track}"]
+    newer = [other.entry.slug for other in others if other.entry.supersedes == slug]
+    return faults + [f"supersedes {slug}, which {name} has superseded already" for name in newer]

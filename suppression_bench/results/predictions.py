@@ -41,28 +41,41 @@ def read(path: Path) -> tuple[str, dict[Key, np.ndarray]]:
     """The cell's id and the predictions of a file that anybody may have written.
 
     Raises:
+        UserError: as `read_rows`.
+    """
+    header, rows = read_rows(path, "PROBE/LAYER/FEATURE")
+    return header.get(CELL, ""), {(probe, layer, feature): row for (probe, layer, feature), row in rows.items()}
+
+
+def read_rows(path: Path, naming: str) -> tuple[dict[str, str], dict[tuple[str, ...], np.ndarray]]:
+    """The header and the rows of classes of a file that anybody may have written, by the parts of their names.
+
+    Arguments:
+        path: of the file.
+        naming: the parts of a name, for errors, as in "PROBE/LAYER/FEATURE".
+
+    Raises:
         UserError: too large, no safetensors file, or other tensors than rows of 8- or 16-bit classes.
     """
     from safetensors import SafetensorError, safe_open
 
     if path.stat().st_size > LARGEST:
         raise UserError(f"{path}: over {LARGEST} bytes are no predictions")
-    predictions = {}
+    rows = {}
     try:
         with safe_open(path, "np") as file:
-            cell_id = (file.metadata() or {}).get(CELL, "")
+            header = file.metadata() or {}
             for name in sorted(file.keys()):
                 part = file.get_slice(name)
                 key, shape, kind = tuple(name.split("/")), part.get_shape(), part.get_dtype()
-                if len(key) != 3 or len(shape) != 1 or kind not in ("U8", "U16"):
+                if len(key) != naming.count("/") + 1 or len(shape) != 1 or kind not in ("U8", "U16"):
                     raise UserError(
-                        f"{path}: {name[:80]!a} is {kind} of {shape}; a row of U8 or U16 named PROBE/LAYER/FEATURE is "
-                        "expected"
+                        f"{path}: {name[:80]!a} is {kind} of {shape}; a row of U8 or U16 named {naming} is expected"
                     )
-                predictions[key] = file.get_tensor(name)
+                rows[key] = file.get_tensor(name)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: no safetensors file ({error})") from None
-    return cell_id, predictions
+    return header, rows
 
 
 def rescore(

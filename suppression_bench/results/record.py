@@ -19,6 +19,7 @@ OLD = "an older version wrote it, with another schema; run the cells again, or r
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 Splits = tuple[str, str]  # train and test
 
@@ -65,8 +66,8 @@ class Run(Struct):
     error: str | None = None
     steps: Count = 0
     resumes: Count = 0
-    seconds: float = 0.0
-    images_per_second: float = 0.0
+    seconds: Amount = 0.0
+    images_per_second: Amount = 0.0
     peak_memory_bytes: Count = 0
     loss: float | None = None
     collapsed: list[str] = []
