@@ -52,7 +52,7 @@ class GradientCache:
                 views, hidden = method.project_views([view[part] for view in batch.views])
                 projected.append(views)
                 features.append(hidden)
-        torch.clear_autocast_cache()  # it holds weights converted in this pass, which have no graph
+        torch.clear_autocast_cache()  # older versions of torch keep weights from this pass there, which have no graph
         leaves = [torch.cat(views).requires_grad_() for views in zip(*projected, strict=True)]
         loss = method.loss_of(leaves, batch)
         kind = device.type

@@ -36,8 +36,8 @@ def test_always_inside(crop, area, aspect, side):
     assert (top + height <= side).all() and (left + width <= side).all()
 
 
-def statistics(found, side):
-    top, left, height, width = np.asarray(found, dtype=float).T
+def statistics(boxes, side):
+    top, left, height, width = np.asarray(boxes, dtype=float).T
     return {"area": height * width / side**2, "aspect": width / height, "top": top, "left": left, "height": height}
 
 
@@ -47,8 +47,8 @@ def test_distributed_as_torchvisions(area, aspect):
     transform, image = RandomResizedCrop(28, scale=area, ratio=aspect), torch.zeros(1, 28, 28)
     theirs = []
     for _ in range(4000):
-        found = transform.make_params([image])
-        theirs.append([found["top"], found["left"], found["height"], found["width"]])
+        box = transform.make_params([image])
+        theirs.append([box[side] for side in ("top", "left", "height", "width")])
     ours, theirs = statistics(drawn("torchvision", area, aspect, count=40_000), 28), statistics(theirs, 28)
     for name in ours:
         # Kolmogorov's distance that equal distributions exceed once in 2,000 draws.
@@ -96,18 +96,18 @@ def tensorflow_box(words, side, area, aspect):
 def test_tensorflows_rule_number_by_number(side, area, aspect):
     count = 1500
     words = random_words(KEY, 16, 0, 0, count=count * 2 * (ATTEMPTS + 1)).reshape(count, ATTEMPTS + 1, 2).tolist()
-    expected = [tensorflow_box(own, side, area, aspect) for own in words]
+    expected = [tensorflow_box(sample_words, side, area, aspect) for sample_words in words]
     assert drawn("tensorflow", area, aspect, side, count=count).tolist() == expected
 
 
 def test_tensorflows_rule_by_hand():
     # Aspect 1 and the area of a 20x20 crop alone: height 20, offsets below 8 (never 8 itself).
-    found = drawn("tensorflow", (400 / 784, 400 / 784), (1.0, 1.0))
-    assert set(map(tuple, found[:, 2:].tolist())) == {(20, 20)}
-    assert set(found[:, 0].tolist()) == set(range(8)) == set(found[:, 1].tolist())
+    boxes = drawn("tensorflow", (400 / 784, 400 / 784), (1.0, 1.0))
+    assert set(map(tuple, boxes[:, 2:].tolist())) == {(20, 20)}
+    assert set(boxes[:, 0].tolist()) == set(range(8)) == set(boxes[:, 1].tolist())
     # torchvision's offsets reach the edge.
-    found = drawn("torchvision", (400 / 784, 400 / 784), (1.0, 1.0))
-    assert set(found[:, 0].tolist()) == set(range(9)) == set(found[:, 1].tolist())
+    boxes = drawn("torchvision", (400 / 784, 400 / 784), (1.0, 1.0))
+    assert set(boxes[:, 0].tolist()) == set(range(9)) == set(boxes[:, 1].tolist())
 
 
 @pytest.mark.parametrize("crop", ["torchvision", "tensorflow"])
@@ -115,16 +115,17 @@ def test_a_table_hangs_on_its_named_axes_alone(crop):
     first = drawn(crop, *RANGES[1], count=50)
     np.testing.assert_array_equal(first, drawn(crop, *RANGES[1], count=50))
     np.testing.assert_array_equal(first[:20], drawn(crop, *RANGES[1], count=20))
-    others = [
+    tables = [first]
+    tables += [
         drawn(crop, *RANGES[1], count=50, stream=17),
         drawn(crop, *RANGES[1], count=50, epoch=1),
         drawn(crop, *RANGES[1], count=50, key=stream_key("test", 1, "pretrain", 1)),
     ]
-    for one in (first, *others):
-        assert len({tuple(row) for row in one.tolist()}) > 40
-        assert sum(np.array_equal(one, other) for other in (first, *others)) == 1
+    for table in tables:
+        assert len({tuple(row) for row in table.tolist()}) > 40
+        assert sum(np.array_equal(table, another) for another in tables) == 1
         # No row of one table comes back in another by more than chance.
-        assert all((one == other).all(1).mean() < 0.2 for other in (first, *others) if other is not one)
+        assert all((table == another).all(1).mean() < 0.2 for another in tables if another is not table)
 
 
 def every_attempt(crop, area, aspect, side, count):
@@ -133,11 +134,11 @@ def every_attempt(crop, area, aspect, side, count):
     rule = rules._torchvision_size if crop == "torchvision" else rules._tensorflow_size
     words = random_words(KEY, 16, 0, 0, count=count * 2 * (ATTEMPTS + 1)).reshape(count, ATTEMPTS + 1, 2)
     height, width, valid = rule(words[:, :-1], side, augmentation)
-    found = []
+    sizes = []
     for row, fits in enumerate(valid):
         first = np.flatnonzero(fits)[:1]
-        found.append([height[row, first[0]], width[row, first[0]]] if len(first) else [side, side])
-    return found, valid
+        sizes.append([height[row, first[0]], width[row, first[0]]] if len(first) else [side, side])
+    return sizes, valid
 
 
 @pytest.mark.parametrize("crop", ["torchvision", "tensorflow"])

@@ -33,7 +33,7 @@ class Smooth(Encoder):
         return self.layers(images)
 
 
-def made(name="simclr", loss="nt_xent", **encoder):
+def build(name="simclr", loss="nt_xent", **encoder):
     """A method in double precision whose head has one layer (batch norm sits between two)."""
     torch.manual_seed(3)
     cls = catalog.load_class("suppression_bench.methods", name, Method)
@@ -69,27 +69,27 @@ def whole(method):
     ("name", "loss"), [("simclr", "nt_xent"), ("simclr", "vicreg"), ("simclr", "macl"), ("supcon", "supcon_out")]
 )
 def test_it_equals_the_whole_batch(name, loss, rows):
-    expected, wanted = whole(made(name, loss))
-    method = made(name, loss)
-    found = in_parts(method, rows)
-    assert found.loss.item() == pytest.approx(expected.loss.item(), rel=1e-12)
-    torch.testing.assert_close(found.features, expected.features.detach(), rtol=0, atol=1e-12)
-    for a, b in zip(gradients(method), wanted, strict=True):
+    expected, gradients_of_whole = whole(build(name, loss))
+    method = build(name, loss)
+    output = in_parts(method, rows)
+    assert output.loss.item() == pytest.approx(expected.loss.item(), rel=1e-12)
+    torch.testing.assert_close(output.features, expected.features.detach(), rtol=0, atol=1e-12)
+    for a, b in zip(gradients(method), gradients_of_whole, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-12)
 
 
 def test_parts_with_negatives_of_their_own_would_be_another_thing():
-    _, wanted = whole(made())
-    method, given = made(), batch()
+    _, gradients_of_whole = whole(build())
+    method, given = build(), batch()
     for part in (slice(0, 6), slice(6, 12)):
         (method.loss(Batch([view[part] for view in given.views], given.ids[part])).loss / 2).backward()
-    assert max((a - b).abs().max() for a, b in zip(gradients(method), wanted, strict=True)) > 1e-3
+    assert max((a - b).abs().max() for a, b in zip(gradients(method), gradients_of_whole, strict=True)) > 1e-3
 
 
 def test_noise_of_the_network_is_the_same_in_both_passes():
-    method = made(dropout=0.5)
+    method = build(dropout=0.5)
     torch.manual_seed(7)
-    found = in_parts(method, 4)
+    output = in_parts(method, 4)
     mine, after = gradients(method), torch.get_rng_state()
     method.zero_grad()
     # The same in the open: the parts in their order, one graph, one loss.
@@ -99,14 +99,14 @@ def test_noise_of_the_network_is_the_same_in_both_passes():
         parts.append(method.project_views([view[start : start + 4] for view in given.views])[0])
     loss = method.loss_of([torch.cat(views) for views in zip(*parts, strict=True)], given)
     loss.backward()
-    assert found.loss.item() == pytest.approx(loss.item(), rel=1e-12)
+    assert output.loss.item() == pytest.approx(loss.item(), rel=1e-12)
     for a, b in zip(mine, gradients(method), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-12)
     assert torch.equal(after, torch.get_rng_state())
 
 
 def test_running_statistics_count_each_sample_once():
-    method, plain = made(norm=True), made(norm=True)
+    method, plain = build(norm=True), build(norm=True)
     in_parts(method, 4)
     given = batch()
     for start in range(0, COUNT, 4):
@@ -115,14 +115,38 @@ def test_running_statistics_count_each_sample_once():
     assert method.encoder.layers[2].num_batches_tracked == 6  # three parts of two views
 
 
+def test_a_loss_may_draw_noise_and_have_weights_too():
+    """What it draws comes once and resumes after; a weight that views and loss share gets both gradients, in bf16 too."""
+    results = []
+    for rows in (None, 4):
+        method = build().float()
+        weight, original = method.encoder.layers[1].weight, method.loss_of
+
+        def loss_of(projected, batch, original=original, weight=weight):
+            return original(projected, batch) * torch.rand(()) + nn.functional.linear(torch.ones(1, 32), weight).sum()
+
+        method.loss_of = loss_of
+        torch.manual_seed(5)
+        views = [view.float() for view in batch().views]
+        with torch.autocast("cpu", torch.bfloat16):
+            output = (GradientCache(method, rows) if rows else method).loss(Batch(views, batch().ids))
+        output.loss.backward()
+        results.append((weight.grad, torch.rand(())))
+    (expected, after), (gradient, after_parts) = results
+    torch.testing.assert_close(gradient, expected, rtol=0, atol=0.05)  # the loss's own share is 1 for each weight
+    assert after == after_parts
+
+
 def test_half_precision_gives_gradients_to_every_weight():
-    method = made().float()
+    method, formats = build().float(), []
+    method.encoder.layers[1].register_forward_hook(lambda layer, inputs, output: formats.append(output.dtype))
     given = batch()
     given = Batch([view.float() for view in given.views], given.ids)
     autocast = partial(torch.autocast, "cpu", torch.bfloat16)
     with autocast():
         output = GradientCache(method, 4).loss(given)
     output.loss.backward()
+    assert formats == [torch.bfloat16] * 12  # three parts of two views, twice
     halves = gradients(method)
     method.zero_grad()
     with autocast():
@@ -134,12 +158,12 @@ def test_half_precision_gives_gradients_to_every_weight():
 
 
 def test_a_cell_in_parts_trains_and_repeats(randbit, tmp_path):
-    found = []
+    weights = []
     for name in ("one", "two"):
         cell = make_cell("simclr", randbit, data__bits=2, train__micro_batch=16)
         assert running.run(cell, tmp_path / name, CPU).run.status == "ok"
-        found.append((tmp_path / name / "encoder.safetensors").read_bytes())
-    assert found[0] == found[1]
+        weights.append((tmp_path / name / "encoder.safetensors").read_bytes())
+    assert weights[0] == weights[1]
 
 
 def test_a_method_that_needs_its_whole_batch_is_refused(randbit):

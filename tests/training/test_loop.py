@@ -23,15 +23,15 @@ def trained(data, method=None, *, seed=0, augmentation=None, labels=None, observ
 def positions(batches, data):
     """Which samples a batch holds, found by their images and bits."""
     whole = data.samples("pretrain").whole(slice(None)).flatten(1)
-    place = {tuple(row): i for i, row in enumerate(whole.tolist())}
-    assert len(place) == len(whole)
-    return [[place[tuple(row)] for row in batch.views[0].flatten(1).tolist()] for batch in batches]
+    position_of = {tuple(row): i for i, row in enumerate(whole.tolist())}
+    assert len(position_of) == len(whole)
+    return [[position_of[tuple(row)] for row in batch.views[0].flatten(1).tolist()] for batch in batches]
 
 
 def test_every_sample_once_an_epoch_in_a_new_order(four_bits):
     method, outcome = trained(four_bits)
     shown = positions(method.batches, four_bits)
-    first, second = ([one for batch in shown[start : start + 4] for one in batch] for start in (0, 4))
+    first, second = ([position for batch in shown[start : start + 4] for position in batch] for start in (0, 4))
     assert outcome.status == "ok" and outcome.steps == 8 and len(shown) == 8
     assert sorted(first) == sorted(second) == list(range(200)) and first != second
     assert first != list(range(200)) and sum(a == b for a, b in zip(first, second, strict=True)) < 10
@@ -47,15 +47,15 @@ def test_ids_are_a_permutation_that_tells_nothing_of_the_order(four_bits):
     method, _ = trained(four_bits)
     ids = torch.cat([batch.ids for batch in method.batches]).numpy()
     shown = np.concatenate(positions(method.batches, four_bits))
-    of = dict(zip(shown[:200], ids[:200], strict=True))
-    assert all(of[place] == number for place, number in zip(shown[200:], ids[200:], strict=True))  # epoch two
-    table = np.array([of[place] for place in range(200)])
+    id_of = dict(zip(shown[:200], ids[:200], strict=True))
+    assert all(id_of[sample] == number for sample, number in zip(shown[200:], ids[200:], strict=True))  # epoch two
+    table = np.array([id_of[sample] for sample in range(200)])
     assert sorted(table) == list(range(200))
     assert abs(np.corrcoef(table, np.arange(200))[0, 1]) < 0.25 and (table == np.arange(200)).sum() < 8
-    other, _ = trained(four_bits, seed=1)
-    again = dict(zip(np.concatenate(positions(other.batches, four_bits)), torch.cat([b.ids for b in other.batches]).tolist(),
+    method, _ = trained(four_bits, seed=1)
+    again = dict(zip(np.concatenate(positions(method.batches, four_bits)), torch.cat([b.ids for b in method.batches]).tolist(),
                      strict=True))  # fmt: skip
-    assert sum(again[place] == of[place] for place in range(200)) < 10
+    assert sum(again[sample] == id_of[sample] for sample in range(200)) < 10
 
 
 def test_labels_belong_to_their_samples(four_bits):
@@ -100,8 +100,8 @@ def test_observers_get_the_samples_numbers_and_the_first_views_features(four_bit
     watcher = Watcher()
     method, _ = trained(four_bits, observers=[watcher], learning_rate=1e-30)
     shown = positions(method.batches, four_bits)
-    for (_, features, index), place, batch in zip(watcher.calls, shown, method.batches, strict=True):
-        assert index.tolist() == place
+    for (_, features, index), positions_of_batch, batch in zip(watcher.calls, shown, method.batches, strict=True):
+        assert index.tolist() == positions_of_batch
         torch.testing.assert_close(features, method.encoder(batch.views[0]))
     assert [step for step, *_ in watcher.calls] == list(range(8))
 

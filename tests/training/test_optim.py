@@ -41,31 +41,31 @@ def l2(net):
 def test_adams_weight_decay_is_kerass_penalty_on_kernels_alone():
     ours, theirs = small_net(), small_net()
     training = Train(steps=5, learning_rate=1e-2, weight_decay=2e-4, epsilon=1e-7, optimizer="adam")
-    found = steps(ours, optim.build_optimizer(ours, training, training.weight_decay))
+    weights = steps(ours, optim.build_optimizer(ours, training, training.weight_decay))
     expected = steps(theirs, torch.optim.Adam(theirs.parameters(), lr=1e-2, eps=1e-7), extra=l2)
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(weights, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
     without = small_net()
     plain = steps(without, torch.optim.Adam(without.parameters(), lr=1e-2, eps=1e-7))
-    assert max((a - b).abs().max() for a, b in zip(found, plain, strict=True)) > 1e-5
+    assert max((a - b).abs().max() for a, b in zip(weights, plain, strict=True)) > 1e-5
 
 
 def test_decoupled_decay_is_another_thing():
-    one, other = small_net(), small_net()
+    coupled_net, decoupled_net = small_net(), small_net()
     options = dict(learning_rate=1e-2, weight_decay=1e-1, momentum=0.9, epsilon=1e-7)
-    found = steps(one, build(one, "adam", **options))
-    decoupled = steps(other, build(other, "adamw", **options))
-    assert (found[0] - decoupled[0]).abs().max() > 1e-3
+    weights = steps(coupled_net, build(coupled_net, "adam", **options))
+    decoupled = steps(decoupled_net, build(decoupled_net, "adamw", **options))
+    assert (weights[0] - decoupled[0]).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "lars"])
 def test_biases_and_batch_norm_never_decay(name):
     net = RandBitConv(28, 3)
-    made = build(net, name, learning_rate=0.5, weight_decay=0.25, momentum=0.8, epsilon=1e-5)
-    decays = {id(p): group["weight_decay"] for group in made.param_groups for p in group["params"]}
+    optimizer = build(net, name, learning_rate=0.5, weight_decay=0.25, momentum=0.8, epsilon=1e-5)
+    decays = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     for parameter in net.parameters():
         assert decays[id(parameter)] == (0.25 if parameter.ndim > 1 else 0.0)
-    for group in made.param_groups:
+    for group in optimizer.param_groups:
         assert group["lr"] == 0.5
         assert group.get("momentum", 0.8) == 0.8 and group.get("eps", 1e-5) == 1e-5
 
@@ -98,11 +98,11 @@ def test_lars_against_a_second_writing():
     gradients = [[torch.randn(shape, dtype=torch.float64) for shape in shapes] for _ in range(5)]
     start = [(p.detach().flatten().tolist(), p.ndim > 1) for p in module]
     expected = naive_lars(start, [[g.flatten().tolist() for g in step] for step in gradients], 0.3, 0.9, 0.05, 0.001)
-    made = build(module, "lars", learning_rate=0.3, weight_decay=0.05, momentum=0.9, epsilon=1e-8)
+    optimizer = build(module, "lars", learning_rate=0.3, weight_decay=0.05, momentum=0.9, epsilon=1e-8)
     for step in gradients:
         for parameter, gradient in zip(module, step, strict=True):
             parameter.grad = gradient.clone()
-        made.step()
+        optimizer.step()
     for parameter, values in zip(module, expected, strict=True):
         torch.testing.assert_close(parameter.flatten(), torch.tensor(values, dtype=torch.float64), rtol=1e-10, atol=0)
 
@@ -110,12 +110,12 @@ def test_lars_against_a_second_writing():
 def test_lars_by_hand():
     # |w| = 5, |g| = 2: ratio .001 * 5 / 2 = .0025, so one step of rate .1 moves w by .1 * .0025 * 2 = .0005.
     kernel, bias = nn.Parameter(torch.tensor([[3.0, 4.0]]).double()), nn.Parameter(torch.tensor([1.0]).double())
-    made = build(nn.ParameterList([kernel, bias]), "lars", learning_rate=0.1, weight_decay=0.0)
+    optimizer = build(nn.ParameterList([kernel, bias]), "lars", learning_rate=0.1, weight_decay=0.0)
     kernel.grad, bias.grad = torch.tensor([[0.0, 2.0]]).double(), torch.tensor([2.0]).double()
-    made.step()
+    optimizer.step()
     assert kernel.tolist() == [[3.0, pytest.approx(3.9995, rel=1e-12)]] and bias.item() == pytest.approx(0.8)
     bias.grad = torch.zeros(1).double()
-    made.step()
+    optimizer.step()
     assert bias.item() == pytest.approx(0.8 - 0.9 * 0.2)
 
 
@@ -130,9 +130,9 @@ def test_schedules():
 
 
 def test_set_rate_reaches_every_group():
-    made = build(small_net(), "sgd", learning_rate=1, weight_decay=0)
-    optim.set_learning_rate(made, 0.125)
-    assert [group["lr"] for group in made.param_groups] == [0.125, 0.125]
+    optimizer = build(small_net(), "sgd", learning_rate=1, weight_decay=0)
+    optim.set_learning_rate(optimizer, 0.125)
+    assert [group["lr"] for group in optimizer.param_groups] == [0.125, 0.125]
 
 
 def test_glorot_bounds():

@@ -114,7 +114,7 @@ def test_any_flipped_bit_is_seen_and_decoded_anew(folder, decodings, monkeypatch
     path = cached(folder)[0 if name == "pixels" else 1]
     content, chance = path.read_bytes(), random.Random(block)
     positions = [0, 63, 64, 65, 70 * 784 - 1, 70 * 784, len(content) - 1, *chance.choices(range(len(content)), k=12)]
-    for position in [place for place in positions if place < len(content)]:
+    for position in (position for position in positions if position < len(content)):
         damaged = bytearray(content)
         damaged[position] ^= 1 << chance.randrange(8)
         path.write_bytes(damaged)
@@ -273,10 +273,10 @@ cells:
 
 
 def test_all_is_decoded_before_a_cell_starts(folder, tmp_path, decodings):
-    found = [make_cell("simclr", folder, data__bits=bits, train__batch_size=20, train__steps=1) for bits in (0, 2)]
-    running.prepare([prepared.located for prepared in found], 1, print)
+    planned = [make_cell("simclr", folder, data__bits=bits, train__batch_size=20, train__steps=1) for bits in (0, 2)]
+    running.prepare([prepared.located for prepared in planned], 1, print)
     assert all(pixel_cache.is_decoded(manifest.read(folder), split) for split in SPLITS)
-    assert running.run(found[1], tmp_path / "out", CPU).run.status == "ok" and not decodings
+    assert running.run(planned[1], tmp_path / "out", CPU).run.status == "ok" and not decodings
 
 
 def test_the_second_run_of_a_suite_generates_and_decodes_nothing(tmp_path, monkeypatch, capsys):
