@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import torch
 
-from generators.build import expected_bytes, size_text
+from generators import estimate as sizes
+from generators.card import table
 from generators.dataset import UserError, is_source
-from generators.describe import table
-from generators.sources import pending
+from generators.pending import pending
 from suppression_bench import run
 from suppression_bench.cell import Cell, settings_key, value_text
 from suppression_bench.config import LocatedCell
@@ -82,7 +82,7 @@ class Forecast:
 
     Arguments:
         out: the run's folder, which need not be there.
-        others: further run folders whose records count (--records).
+        others: further run folders or study files whose records count (--records).
         device: where cells train.
         threads: of torch in each worker.
         measured: whether the first steps of an unknown cell are trained to time them (--measure), where its data are
@@ -96,9 +96,8 @@ class Forecast:
         self.seconds: dict[str, list[float]] = {}
         self.measurements: dict[str, Estimate] = {}
         self._read_paths: set[Path] = set()
-        for folder in others:
-            for path in records.record_paths([folder]):
-                self._note(records.read(path))
+        for record in records.records_below(others):
+            self._note(record)
 
     def of(self, located: LocatedCell) -> Estimate:
         """A cell's estimate; a finished one costs nothing."""
@@ -233,17 +232,17 @@ def _data_lines(cells: Sequence[LocatedCell]) -> list[str]:
             lines.append(f"data: {located.cell.dataset.name}: {'; '.join(filter(None, first))}")
             continue
         plan = run.plan_data(located)
-        pairs = plan.facts.options.items()
+        pairs = plan.facts["options"].items()
         shown = " ".join(f"{key}={value_text(value)}" for key, value in pairs if value is not None)
-        name = f"{plan.facts.dataset} {shown} ({sum(plan.counts.values())} samples)"
+        name = f"{plan.facts['dataset']} {shown} ({sum(plan.counts.values())} samples)"
         if plan.dataset is None or plan.is_there:
             lines.append(f"data: {name}: there")
         else:
-            size = expected_bytes(plan.dataset, located.cell.dataset.seed)
+            size = sizes.expected_bytes(plan.dataset, located.cell.dataset.seed)
             missing_bytes += size
-            lines.append(f"data: {name}: would be generated, about {size_text(size)}")
+            lines.append(f"data: {name}: would be generated, about {sizes.words(size)}")
     if missing_bytes and len(lines) > 1:
-        lines.append(f"data: about {size_text(missing_bytes)} to generate in all")
+        lines.append(f"data: about {sizes.words(missing_bytes)} to generate in all")
     return lines
 
 
@@ -340,12 +339,13 @@ class Budget:
             self.skipped.append((cell, duration))
         return fits
 
-    def report(self, total: int, text: str, ran: bool) -> str:
+    def report(self, total: int, text: str, command: str, ran: bool) -> str:
         """The cells that were skipped, and how to go on.
 
         Arguments:
             total: cells of the run.
             text: the budget as the user gave it.
+            command: that goes on.
             ran: whether any cell was run or finished; else the same command would not get further.
         """
         lines = [
@@ -353,7 +353,7 @@ class Budget:
             for cell, duration in self.skipped
         ]
         if ran:
-            lines.append(f"{len(self.skipped)} of {total} cells did not fit into {text}; the same command goes on")
+            lines.append(f"{len(self.skipped)} of {total} cells did not fit into {text}; to go on: {command}")
         else:
             gone = words(self.clock() - self.began)
             lines.append(f"none of {total} cells fits into {text}, of which preparation took {gone}: raise --budget")

@@ -1,25 +1,25 @@
 """The record of a cell: one typed schema, strictly read, from which everything that people look at is rendered."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from generators import files
+from generators import strict_json
 from generators.dataset import UserError
-from generators.files import dumps_json, loads_json
 from suppression_bench.cell import Cell, digest_of
 
 NAME = "result.json"
 PLAN = "cells.json"  # every cell that a run's folder is to hold
+STUDY = ".jsonl"  # a file of records, one a line
 SCHEMA = 2
 LARGEST = 2_000_000  # bytes
 OLD = "an older version wrote it, with another schema; run the cells again, or read it with that version"
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
-Amount = Annotated[float, msgspec.Meta(ge=0)]
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 Splits = tuple[str, str]  # train and test
 
@@ -66,8 +66,8 @@ class Run(Struct):
     error: str | None = None
     steps: Count = 0
     resumes: Count = 0
-    seconds: Amount = 0.0
-    images_per_second: Amount = 0.0
+    seconds: float = 0.0
+    images_per_second: float = 0.0
     peak_memory_bytes: Count = 0
     loss: float | None = None
     collapsed: list[str] = []
@@ -227,7 +227,7 @@ def to_json(record: Record) -> str:
     Raises:
         ValueError: a number that is not finite (JSON has none).
     """
-    return dumps_json(msgspec.to_builtins(record))
+    return strict_json.dumps(msgspec.to_builtins(record))
 
 
 def write(folder: Path, record: Record) -> None:
@@ -268,7 +268,7 @@ def parse(text: str | bytes, what: str) -> Record:
     Raises:
         UserError: as `read`.
     """
-    content = loads_json(text, what, floats=True)
+    content = strict_json.loads(text, what, floats=True)
     if isinstance(content, dict) and isinstance(content.get("schema"), int) and content["schema"] < SCHEMA:
         raise UserError(f"{what}: schema {content['schema']} is not {SCHEMA}: {OLD}")
     record = convert(content, Record, what, "delete the file and run the cell again")
@@ -294,53 +294,76 @@ def convert(content: Any, kind: Any, what: str, remedy: str) -> Any:
 
 def write_atomic(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all: under a temporary name, flushed to the disk, renamed."""
-    with files.write_atomic(path) as file:
-        file.write(content.encode() if isinstance(content, str) else content)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(partial, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
-# ---- the records and plans below run folders ----
+# ---- the records and plans of run folders and study files ----
 
 
-def record_paths(folders: list[Path]) -> Iterator[Path]:
-    """Every record below the folders, each searched to any depth.
+def records_below(paths: Iterable[Path]) -> Iterator[Record]:
+    """Every record of run folders, each searched to any depth, and of study files.
 
     Raises:
-        UserError: no such folder, or neither record nor plan in one.
+        UserError: no such folder or file, neither record nor plan in a folder, or a damaged record.
     """
-    for folder in map(Path, folders):
-        if not folder.is_dir():
-            raise UserError(f"{folder}: no such folder; name one that `bench run` wrote")
-        paths = sorted(folder.rglob(NAME))
-        if not paths and next(folder.rglob(PLAN), None) is None:
-            raise UserError(f"{folder}: no {NAME} in it; name a folder that `bench run` wrote")
-        yield from paths
+    for path in map(Path, paths):
+        if path.suffix == STUDY and path.is_file():
+            yield from read_study(path)
+            continue
+        if not path.is_dir():
+            raise UserError(f"{path}: no such folder; name one that `bench run` wrote, or a {STUDY} file of records")
+        files = sorted([*path.rglob(NAME), *path.rglob(f"*{STUDY}")])
+        if not files and next(path.rglob(PLAN), None) is None:
+            raise UserError(f"{path}: no {NAME} in it; name a folder that `bench run` wrote")
+        for file in files:
+            yield from [read(file)] if file.name == NAME else read_study(file)
 
 
-def read_all(folders: list[Path]) -> dict[str, Record]:
+def read_study(path: Path) -> Iterator[Record]:
+    """The records of a study file, one a line.
+
+    Raises:
+        UserError: no line, or a line that is no record; it is named by its number.
+    """
+    lines = path.read_bytes().splitlines()
+    if not lines:
+        raise UserError(f"{path}: no record in it; write one record a line, as `cat RUN/cells/*/{NAME}` does")
+    for number, line in enumerate(lines, 1):
+        yield parse(line, f"{path}, line {number}")
+
+
+def read_all(paths: Iterable[Path]) -> dict[str, Record]:
     """One record of every cell by its id, in the order in which they are met.
 
     Of a cell that is there several times, the first record that ended well counts; where none did, the first.
 
     Raises:
-        UserError: as `record_paths`, or a damaged record.
+        UserError: as `records_below`.
     """
     records: dict[str, Record] = {}
-    for path in record_paths(folders):
-        record = read(path)
+    for record in records_below(paths):
         first = records.setdefault(record.id, record)
         if not first.is_ok and record.is_ok:
             records[record.id] = record
     return records
 
 
-def planned_cells(folders: list[Path]) -> dict[str, Cell]:
-    """The spec of every planned cell by the cell's id.
+def planned_cells(paths: Iterable[Path]) -> dict[str, Cell]:
+    """The spec of every cell that run folders are to hold, by the cell's id.
 
     Raises:
         UserError: a damaged plan.
     """
-    paths = [path for folder in folders for path in sorted(Path(folder).rglob(PLAN))]
-    return {entry.id: entry.spec for path in paths for entry in read_plan(path)}
+    plans = [plan for path in map(Path, paths) if path.is_dir() for plan in sorted(path.rglob(PLAN))]
+    return {entry.id: entry.spec for plan in plans for entry in read_plan(plan)}
 
 
 def read_plan(path: Path) -> list[Planned]:
@@ -350,7 +373,7 @@ def read_plan(path: Path) -> list[Planned]:
         UserError: it is no strict JSON, or no plan.
     """
     remedy = "delete the file, and run the suite again or read the records alone"
-    content = loads_json(path.read_bytes(), str(path), floats=True)
+    content = strict_json.loads(path.read_bytes(), str(path), floats=True)
     if isinstance(content, list) and any(isinstance(e, dict) and "data" in (e.get("spec") or {}) for e in content):
         raise UserError(f"{path}: {OLD}")
     return convert(content, list[Planned], f"{path}: a plan of cells", remedy)
@@ -358,4 +381,4 @@ def read_plan(path: Path) -> list[Planned]:
 
 def write_plan(path: Path, planned: list[Planned]) -> None:
     """Write the plan of a run's folder."""
-    write_atomic(path, dumps_json(msgspec.to_builtins(planned)) + "\n")
+    write_atomic(path, strict_json.dumps(msgspec.to_builtins(planned)) + "\n")
