@@ -17,7 +17,7 @@ from scipy.special import gammaincinv, ndtri, stdtrit
 from scipy.stats import norm
 
 from generators.randomness import random_words, stream_key, uniform
-from suppression_bench.evaluation import suppression
+from suppression_bench.results import suppression
 
 STRENGTHS, CHANCE = [0, 5, 10, 15], {"digit": 0.1, "bits": 0.5}
 PROFILES = {  # accuracies by strength; the bits are probed where there are any
@@ -74,7 +74,7 @@ def accuracies(
     values = np.clip(centre + deviation * shape(drawn).reshape(experiments, count, -1), 0, 1)
     # The cut at 0 and 1 moves the mean: it is taken over a hundred thousand even quantiles.
     even = shape((np.arange(100_000) + 0.5) / 100_000)
-    return values, np.array([np.clip(place + deviation * even, 0, 1).mean() for place in centre])
+    return values, np.array([np.clip(mean + deviation * even, 0, 1).mean() for mean in centre])
 
 
 def digit(means: list[float]) -> list[float | None]:
@@ -141,8 +141,9 @@ OTHERS = {"percentile": percentile, "expanded percentile": expanded, "1.96 stand
 
 def half_interval(values: np.ndarray) -> tuple:
     ends = [(1.0, 1.0)]
-    for place in range(3):
-        ends.append(suppression.interval(len(values), of_means(lambda m, at=place: digit(m)[at], values)))
+    for position in range(3):
+        statistic = of_means(lambda means, position=position: digit(means)[position], values)
+        ends.append(suppression.interval(len(values), statistic))
     return suppression.half_point_interval(STRENGTHS, ends)
 
 
@@ -151,13 +152,13 @@ def coverage(name: str, method, profile: str, noise: str, deviation: float, coun
     values, true = accuracies(profile, noise, deviation, count, experiments)
     if name == "s50":
         truth = suppression.half_point(STRENGTHS, [1.0, *digit(true)])
-        found = [half_interval(own) for own in values]
+        intervals = [half_interval(experiment) for experiment in values]
     else:
         statistic, limits = STATISTICS[name]
         truth = statistic(true)
-        found = [method(of_means(statistic, own), count, limits) for own in values]
-    held = [low - 1e-9 <= truth <= high + 1e-9 for low, high in found]
-    widths = [high - low for low, high in found]
+        intervals = [method(of_means(statistic, experiment), count, limits) for experiment in values]
+    held = [low - 1e-9 <= truth <= high + 1e-9 for low, high in intervals]
+    widths = [high - low for low, high in intervals]
     return sum(held) / len(held), float(np.median(widths) if name == "s50" else np.mean(widths))
 
 
@@ -168,8 +169,8 @@ def table(names: list[str], method, experiments: int) -> None:
         for profile in PROFILES:
             for noise in NOISES:
                 for count in SEEDS:
-                    found = [coverage(name, method, profile, noise, sd, count, experiments) for sd in DEVIATIONS]
-                    texts = [f"{100 * share:.1f}, {width:.3f}" for share, width in found]
+                    results = [coverage(name, method, profile, noise, sd, count, experiments) for sd in DEVIATIONS]
+                    texts = [f"{100 * share:.1f}, {width:.3f}" for share, width in results]
                     print(f"| {name} | {profile} | {noise} | {count} | {' | '.join(texts)} |", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Wall time of whole suites: cold (nothing generated or decoded) and warm (a second run into a new folder).
+"""Times whole suites: cold (nothing generated or decoded) and warm (a second run into a new folder).
 
     python benchmarks/suite.py [--mnist DIR] [--steps 50] [--only method=simclr ...] [--device cpu]
 
@@ -26,7 +26,7 @@ HEAD = [
     "seconds per cell",
     "MB generated",
     "MB decoded",
-    "MB of the largest process so far",
+    "MB of the largest process",
 ]
 
 
@@ -58,22 +58,22 @@ def main() -> None:
 
 def one_run(suite: str, arguments: list[str], root: Path, turn: str, device: str) -> list:
     """Run a suite in a process of its own: seconds, cells, seconds per cell, megabytes generated and decoded."""
-    before, out = {name: held(root / name) for name in ("datasets", "decoded")}, root / turn
+    before, out = {name: file_stats(root / name) for name in ("datasets", "decoded")}, root / turn
     command = [sys.executable, "-m", "suppression_bench.cli", "run", suite, "--out", str(out), "--device", device]
-    began = time.perf_counter()
-    ended = subprocess.run(
+    start = time.perf_counter()
+    process = subprocess.run(
         [*command, *arguments], env={**os.environ, "SUPPRESSION_BENCH_CACHE": str(root)}, capture_output=True, text=True
     )
-    seconds = time.perf_counter() - began
-    if ended.returncode:
-        sys.exit(f"{suite}, {turn}: exit code {ended.returncode}\n{ended.stderr}")
+    seconds = time.perf_counter() - start
+    if process.returncode:
+        sys.exit(f"{suite}, {turn}: exit code {process.returncode}\n{process.stderr}")
     cells = len(list(out.rglob("result.json")))
-    added = [new_bytes(before[name], held(root / name)) / 1e6 for name in ("datasets", "decoded")]
+    written = [new_bytes(before[name], file_stats(root / name)) / 1e6 for name in ("datasets", "decoded")]
     largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
-    return [f"{seconds:.1f}", cells, f"{seconds / cells:.1f}", *(f"{value:.1f}" for value in added), f"{largest:.0f}"]
+    return [f"{seconds:.1f}", cells, f"{seconds / cells:.1f}", *(f"{value:.1f}" for value in written), f"{largest:.0f}"]
 
 
-def held(folder: Path) -> dict[Path, tuple[int, int]]:
+def file_stats(folder: Path) -> dict[Path, tuple[int, int]]:
     """Each file's size and time of change, in nanoseconds."""
     stats = {path: path.stat() for path in folder.rglob("*") if path.is_file()}
     return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}

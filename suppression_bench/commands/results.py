@@ -26,7 +26,7 @@ def table(
     """Print results: one row per method and probe, columns by feature and strength.
 
     Arguments:
-        runs: folders that `bench run` wrote, or single cells, in any mix.
+        runs: folders that `bench run` wrote, single cells, or .jsonl files of records, in any mix.
         form: how to print it (default: markdown).
         probe: which probe.
         paper: the published value and the difference beside each cell.
@@ -44,20 +44,18 @@ def table(
         raise UserError("bench table: --metrics are of the features, not of a probe; leave --probe out")
     if summary and paper:
         raise UserError("bench table: the papers print no such summary; leave --paper or --summary out")
-    from suppression_bench.results import html_tables, metric_tables, tables
-    from suppression_bench.results import summary as summaries
-    from suppression_bench.results.frame import long_table
+    from suppression_bench.results import frame, tables
 
-    frame = long_table(runs)
+    study = frame.read(runs)
     form = form or ("csv" if long else "markdown")
     if metrics:
-        text = metric_tables.render(runs, paper)
+        text = tables.metrics_tables(study, paper).markdown()
     elif summary:
-        text = summaries.render(frame, probe)
-    elif form == "html" and not long:
-        text = html_tables.page(frame, probe, paper)
+        text = tables.suppression_tables(study, probe).markdown()
+    elif long or form == "json":
+        text = tables.long_text(study, form, probe, paper)
     else:
-        text = tables.render(frame, form, probe=probe, long=long, paper=paper)
+        text = tables.accuracy_tables(study, probe, paper).text(form)
     if out:
         out.write_text(text, encoding="utf-8")
     else:
@@ -76,44 +74,43 @@ def plot(
     """Draw a figure: suppression curves, trade-offs, learning orders or metrics.
 
     Arguments:
-        runs: folders that `bench run` wrote.
+        runs: folders that `bench run` wrote, or .jsonl files of records.
         kind: which figure (default: curves, or the first that these records allow).
         out: a .png or .svg file (default: KIND.png).
         probe: which probe (default: lbfgs).
     """
     if out:
         _require_ending("plot", out, ".png", ".svg")
-    from suppression_bench.results import drawings
+    from suppression_bench.results import figures, frame
 
-    name = kind or _first_kind(drawings.drawings(runs))
-    drawing, out = drawings.KINDS[name], out or Path(f"{name}.png")
-    if probe and not drawing.by_probe:
-        raise UserError(f"bench plot: --kind {name} shows the probe that its records name; leave --probe out")
-    drawing.draw(drawing.table(runs), out, **({"probe": probe} if drawing.by_probe else {}))
-    print(f"written: {out}")
-    return 0
-
-
-def _first_kind(possible: list) -> str:
+    study = frame.read(runs)
+    possible = [kind] if kind else figures.drawable(study)
     if not possible:
         raise UserError(
             "bench plot: nothing can be drawn from these records, not even curves, which need results at two strengths; "
             "`bench plot RUNS --kind KIND` says what a kind needs"
         )
-    return possible[0].name
+    name = possible[0]
+    out = out or Path(f"{name}.png")
+    if probe and not figures.KINDS[name].by_probe:
+        raise UserError(f"bench plot: --kind {name} shows the probe that its records name; leave --probe out")
+    figures.draw(study, name, out, probe)
+    print(f"written: {out}")
+    return 0
 
 
 def report(runs: list[Path], /, *, out: Path = Path("report.html")) -> int:
     """Write one page with tables, figures, settings and provenance; it opens without a network.
 
     Arguments:
-        runs: folders that `bench run` wrote, or single cells.
+        runs: folders that `bench run` wrote, single cells, or .jsonl files of records.
         out: a .html file.
     """
     _require_ending("report", out, ".html", ".htm")
+    from suppression_bench.results import frame
     from suppression_bench.results.report import render
 
-    out.write_text(render(runs), encoding="utf-8")
+    out.write_text(render(frame.read(runs)), encoding="utf-8")
     print(f"written: {out}")
     return 0
 

@@ -183,20 +183,20 @@ def _run(cells, out, device, workers, threads, admission) -> list:
 
 
 def _render(out: Path) -> None:
-    from suppression_bench.results import drawings, tables
-    from suppression_bench.results.frame import long_table
+    from suppression_bench.results import figures, frame, tables
 
-    frame = long_table([out])
-    text = tables.render(frame, "markdown")
+    study = frame.read([out])
+    accuracies = tables.accuracy_tables(study)
+    text = accuracies.markdown()
     (out / "table.md").write_text(text, encoding="utf-8")
-    (out / "table.csv").write_text(tables.render(frame, "csv"), encoding="utf-8")
-    tables.write_csv(frame, out / "long.csv")
+    (out / "table.csv").write_text(accuracies.csv(), encoding="utf-8")
+    (out / "long.csv").write_text(tables.long_text(study, "csv"), encoding="utf-8")
     print("\n" + text)
     written = ["table.md", "table.csv", "long.csv"]
-    for drawing in drawings.drawings([out]):
+    for name in figures.drawable(study):
         for ending in ("png", "svg"):
-            drawing.draw(out / f"{drawing.name}.{ending}")
-            written.append(f"{drawing.name}.{ending}")
+            figures.draw(study, name, out / f"{name}.{ending}")
+            written.append(f"{name}.{ending}")
     print(f"written: {out}/{', '.join(written)}")
 
 

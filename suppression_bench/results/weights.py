@@ -137,7 +137,9 @@ def _reference(spec: Cell, reference: str | None) -> str:
     name, digest = spec.encoder.name, spec.encoder.file
     if digest is None:
         if reference:
-            raise UserError(f"--encoder {reference}: this cell's encoder is {name}, which is in the package; leave it out")
+            raise UserError(
+                f"--encoder {reference}: this cell's encoder is {name}, which is in the package; leave it out"
+            )
         return name
     if not reference:
         raise UserError(f"this cell's encoder {name} is a file of your own; name it with --encoder PATH.py")

@@ -8,12 +8,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from small_cells import make_record, probe_entry, write_records
+import yaml
+from small_cells import make_record, make_spec, probe_entry
+from small_studies import study_of
 
-from generators import strict_json
-from generators.dataset import UserError
-from suppression_bench.cli import app_for, main
-from suppression_bench.commands.run import cells_of
+from generators import manifest
+from suppression_bench.cell import DatasetSetting
+from suppression_bench.config import cells_of_folder
+from suppression_bench.results import record as records
 from suppression_bench.results import report, reproduce
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -38,32 +40,22 @@ class Page(HTMLParser):
         self.text += data
 
 
-def study(folder):
+def study():
     """Three seeds of a method with markup in its name, a failed and a diverged cell, and one that is missing."""
-    made = [
+    cells = [
         make_record([probe_entry(90 - 4 * bits + seed), probe_entry(95, feature="bit0")], MARKUP, seed, bits)
         for bits in (0, 5, 10)
         for seed in (0, 1, 2)
     ]
-    made.append(
-        make_record([], bits=5, status="failed", error="<script>alert(2)</script> & the encoder's file is gone")
-    )
-    made.append(make_record([], "byol", bits=5, status="diverged", error="the loss is not finite at step 17"))
-    write_records(folder, made)
-    planned = make_record([], "vae", bits=5)
-    plan = [{"id": one["id"], "spec": one["spec"], "folder": "x"} for one in (*made, planned)]
-    (folder / "cells.json").write_text(strict_json.dumps(plan))
-    return folder
+    why = "<script>alert(2)</script> & the encoder's file is gone"
+    cells.append(make_record([], bits=5, status="failed", error=why))
+    cells.append(make_record([], "byol", bits=5, status="diverged", error="the loss is not finite at step 17"))
+    return study_of(cells, [make_record([], "vae", bits=5)])
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    return report.render([study(tmp_path_factory.mktemp("study"))])
-
-
-@pytest.fixture
-def undrawn(monkeypatch):
-    monkeypatch.setattr(report, "_figures", lambda folders: [])
+def text():
+    return report.render(study())
 
 
 def test_a_page_holds_what_a_reader_needs(text):
@@ -91,8 +83,8 @@ def test_nothing_is_fetched(text):
     assert "@import" not in text and "url(" not in text and "<script" not in text
 
 
-def test_a_figure_of_one_panel_fits_a_phone_and_a_wider_one_is_scrolled(tmp_path):
-    made = [
+def test_a_figure_of_one_panel_fits_a_phone_and_a_wider_one_is_scrolled():
+    cells = [
         make_record(
             [probe_entry(40 + size), probe_entry(60 - size, feature="second")],
             seed=seed,
@@ -101,74 +93,68 @@ def test_a_figure_of_one_panel_fits_a_phone_and_a_wider_one_is_scrolled(tmp_path
         for size in (1, 9)
         for seed in (0, 1)
     ]
-    images = re.findall(
-        r'<img( class="narrow")? src="[^"]*" alt="([^;]*);', report.render([write_records(tmp_path, made)])
-    )
-    found = {title.split()[0]: bool(narrow) for narrow, title in images}
-    assert found == {"Suppression": False, "Trade-off": True}, images
+    images = re.findall(r'<img( class="narrow")? src="[^"]*" alt="([^;]*);', report.render(study_of(cells)))
+    assert {title.split()[0]: bool(narrow) for narrow, title in images} == {"Suppression": False, "Trade-off": True}
 
 
-def test_the_same_records_are_the_same_page(text, tmp_path):
-    assert report.render([study(tmp_path)]) == text
+def test_the_same_records_in_any_order_are_the_same_page(text, monkeypatch):
+    assert report.render(study()) == text
+    monkeypatch.setattr(report, "_figures", lambda study: [])
+    cells = [*study().records.values(), *(make_record([probe_entry(40)], "moco", bits=bits) for bits in (0, 5))]
+    assert report.render(study_of(cells)) == report.render(study_of(cells[::-1]))
 
 
-def test_the_order_of_the_folders_is_nothing(undrawn, tmp_path):
-    first = study(tmp_path / "a")
-    other = write_records(tmp_path / "b", [make_record([probe_entry(40)], "moco", bits=bits) for bits in (0, 5)])
-    assert report.render([first, other]) == report.render([other, first])
-
-
-def test_a_study_without_strengths_or_numbers_has_a_page_too(tmp_path):
-    folder = write_records(tmp_path, [make_record([], strength=None, status="failed", error="no memory")])
-    page = Page(report.render([folder]))
+def test_a_study_without_strengths_or_numbers_has_a_page_too():
+    page = Page(report.render(study_of([make_record([], strength=None, status="failed", error="no memory")])))
     assert "no memory" in page.text and "figure" not in page.tags and "What is kept" not in page.text
 
 
 @pytest.mark.parametrize("name", ["quick", "multidigits-untrained", "precision"])
-def test_a_methods_command_gives_the_cells_of_the_records(name, tmp_path, monkeypatch):
-    # The command is parsed as `bench run` would; where the data is, and what it holds, is the record's own.
-    for path in sorted((RESULTS / name).rglob("result.json"))[::9]:
-        spec = strict_json.loads(path.read_bytes(), str(path), floats=True)["spec"]
-        words = shlex.split(reproduce.run([spec], spec["seed"] + 1))
-        data = {**spec["data"], "content_digest": spec["data"]["digest"], "constant_channels": {"max": 32}}
-        data |= {"recipe": spec["recipe"], "strength": (spec["strength"] or {"key": None})["key"]}
-        monkeypatch.setattr("generators.manifest.read", lambda folder, found=data: found)
-        _, bound, _ = app_for(words[1:]).parse_args(words[1:])
-        bound.apply_defaults()
-        made = cells_of(bound.arguments["suite"], bound.arguments["selection"], bound.arguments["sources"])[-1].spec
-        assert made["seed"] == spec["seed"] and made["data"]["bits"] == spec["data"]["bits"]
-        for part in ("method", "loss", "encoder", "recipe", "strength"):
-            assert made[part] == spec[part], part
-        for part in ("augmentation", "train", "probe"):
-            assert {key: made[part][key] for key in spec[part]} == spec[part], part
+def test_a_methods_command_gives_the_cells_of_the_records(name, monkeypatch):
+    # The command's settings make the record's cell; where the data are, and what they hold, is the record's own.
+    for record in list(records.read_study(RESULTS / f"{name}.jsonl"))[::9]:
+        cell = record.spec
+        words = shlex.split(reproduce.run([cell], record.data.digest, cell.seed + 1))
+        method, recipe = (words[words.index(flag) + 1] for flag in ("--method", "--recipe"))
+        assert words[words.index("--data") + 1] == reproduce.folder(cell.dataset, record.data.digest)
+        pairs = [word.partition("=") for word in words[words.index("--set") + 1 : words.index("--out")]]
+        facts = {
+            "dataset": cell.dataset.name, "version": cell.dataset.version, "options": cell.dataset.options,
+            "seed": cell.dataset.seed, "recipe": recipe, "strength": cell.strength and cell.strength.key,
+            "constant_channels": {"max": 32}, "content_digest": record.data.digest,
+        }  # fmt: skip
+        monkeypatch.setattr(manifest, "read", lambda folder, facts=facts: facts)
+        settings = {key: yaml.safe_load(value) for key, _, value in pairs}
+        again = cells_of_folder(Path("data"), method, recipe, settings, cell.seed + 1)[-1].cell
+        for part in ("method", "loss", "encoder", "augmentation", "train", "probe", "recipe", "strength", "seed"):
+            assert getattr(again, part) == getattr(cell, part), part
+        assert again.dataset == cell.dataset
+
+
+def test_cells_that_differ_in_their_bits_share_a_command():
+    command = reproduce.run([make_spec(bits=bits) for bits in (5, 0)], "ab", 3)
+    assert command.startswith("for bits in 0 5; do bench run --data data/randbit-ab --method simclr")
+    assert "--seeds 3" in command and command.endswith("done")
 
 
 def test_the_data_commands_name_what_the_user_has_to_give():
-    data = {"dataset": "multidigits", "digest": "abcdef0123", "seed": 0,
-            "options": {"digit_source": "mnist", "sizes": [20, 80], "train": None}}  # fmt: skip
-    assert reproduce.generate(data) == (
+    options = {"digit_source": "mnist", "sizes": [20, 80], "train": None}
+    assert reproduce.generate(DatasetSetting(name="multidigits", version=1, options=options), "abcdef0123") == (
         "bench generate multidigits --digit-source mnist:DIR --sizes 20 80 --out data/multidigits-abcdef01"
     )
-    spec = {"suite": {"name": "a suite", "version": 1, "tier": "full"}, "data": data}
-    assert (
-        reproduce.suite(spec) == "bench run './a suite.yaml' --tier full --digit-source mnist:DIR --out 'runs/a suite'"
-    )
-    assert reproduce.suite({**spec, "suite": None}) is None
-    data = {"dataset": "square-and-stripe", "digest": "", "seed": 0, "options": {"image_source": "folder"}}
-    assert reproduce.generate(data) == (
+    stripes = DatasetSetting(name="square-and-stripe", version=1, options={"image_source": "folder"})
+    assert reproduce.generate(stripes, "") == (
         "bench generate ./square_and_stripe.py --image-source folder:DIR --out data/square-and-stripe"
     )
-    spec = {"suite": {"name": "randbit-images", "version": 1}, "data": {"options": {"image_source": "cifar10"}}}
-    assert reproduce.suite(spec) == "bench run randbit-images --image-source cifar10:DIR --out runs/randbit-images"
 
 
-def test_the_command_writes_a_page_and_refuses_other_endings(undrawn, tmp_path, capsys):
-    folder = study(tmp_path / "runs")
-    assert main(["report", str(folder), "--out", str(tmp_path / "page.html")]) == 0
-    assert (tmp_path / "page.html").read_text(encoding="utf-8") == report.render([folder])
-    assert main(["report", str(folder), "--out", "page.pdf"]) == 2 and "must end in .html" in capsys.readouterr().err
-    with pytest.raises(UserError, match="no such folder"):
-        report.render([tmp_path / "nowhere"])
+def test_the_suites_command():
+    data = {"name": "multidigits", "version": 1, "options": {"digit_source": "mnist"}}
+    command = "bench run './a suite.yaml' --digit-source mnist:DIR --out 'runs/a suite'"
+    assert reproduce.suite(make_spec(suite={"name": "a suite", "version": 1}, dataset=data)) == command
+    assert reproduce.suite(make_spec(suite=None)) is None
+    quick = "bench run quick --out runs/quick"
+    assert reproduce.suite(make_spec(suite={"name": "quick", "version": 1})) == quick
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium")

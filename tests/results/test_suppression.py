@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from suppression_bench.evaluation import suppression
+from suppression_bench.results import suppression
 
 shares = st.floats(-0.5, 1.5, allow_nan=False)
 
