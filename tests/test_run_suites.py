@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from suppression_bench import stand_in
+from suppression_bench import forecast
 from suppression_bench.cli import main
 
 SUITE = """
@@ -56,22 +56,25 @@ def test_a_tier_runs_in_a_folder_of_its_own(suite, capsys):
 
 def test_a_dry_run_says_all_and_writes_nothing(suite, capsys, monkeypatch):
     monkeypatch.setenv("SUPPRESSION_BENCH_CACHE", str(suite / "cache"))
-    monkeypatch.setattr(stand_in, "seconds", lambda *arguments: 60.0)
     before = sorted(suite.rglob("*"))
     assert bench("run", "suite.yaml", "--dry-run", "--workers", 2, "--budget", "2m") == 0
-    said = capsys.readouterr().out
-    assert "6 cells on" in said and "| simclr bits=2 seed=0 | 60 s | measured here on random pictures |" in said
-    assert "randbit digit_source=optdigits train=120 test=40 (160 samples): would be generated, about" in said
-    assert "about 6 min, 3 min with 2 at once" in said and "budget: 4 of 6 cells would fit into 2 min" in said
-    assert sorted(suite.rglob("*")) == before
-    # With the untrained cells done, they are known to be; the others are still to be measured.
-    assert bench("run", "suite.yaml", "--only", "method=untrained", "--workers", 1, "--threads", 1, "--out", "out") == 0
+    text = capsys.readouterr().out
+    assert "6 cells on" in text and "6 unknown; its data are to be generated first" in text
+    assert "randbit digit_source=optdigits train=120 test=40 (160 samples): would be generated, about" in text
+    assert "budget: 6 of 6 cells would fit into 2 min" in text and sorted(suite.rglob("*")) == before
+    # With one seed of the untrained cells done, the other's time is known; the trained ones' can be measured.
+    only = ("--only", "method=untrained", "seed=0")
+    assert bench("run", "suite.yaml", *only, "--workers", 1, "--threads", 1, "--out", "out") == 0
     before = sorted(suite.rglob("*"))
     capsys.readouterr()
-    assert bench("run", "suite.yaml", "--dry-run", "--out", "out") == 0
-    said = capsys.readouterr().out
-    assert "| untrained bits=2 seed=1 | - | finished |" in said and "(160 samples): there" in said
-    assert "cells: 4 finished, 2 measured here" in said and sorted(suite.rglob("*")) == before
+    assert bench("run", "suite.yaml", "--dry-run", "--threads", 1, "--out", "out") == 0
+    text = capsys.readouterr().out
+    assert "(160 samples): there" in text and sorted(suite.rglob("*")) == before
+    assert "cells: 2 finished, 2 finished records of the same setting, 2 unknown; add --measure" in text
+    assert bench("run", "suite.yaml", "--dry-run", "--measure", "--threads", 1, "--out", "elsewhere", "--records", "out") == 0
+    text = capsys.readouterr().out
+    assert "cells: 4 finished records of the same setting, 2 first steps measured" in text
+    assert sorted(suite.rglob("*")) == before
 
 
 @pytest.mark.parametrize("below", [".", "deeper/still"])
@@ -87,7 +90,7 @@ def test_a_file_where_the_folder_should_be_is_found_before_any_work(suite, capsy
 def test_a_budget_leaves_whole_cells_and_the_next_run_goes_on(suite, capsys, monkeypatch):
     # By these estimates untrained cells fit into an hour and trained ones do not.
     hours = {"untrained": 1.0, "simclr": 7200.0}
-    monkeypatch.setattr(stand_in, "seconds", lambda cell, *rest: hours[cell.spec["method"]["name"]])
+    monkeypatch.setattr(forecast, "first_steps", lambda located, *rest: hours[located.cell.method.name])
     command = ("run", "suite.yaml", "--budget", "1h", "--workers", 1, "--threads", 1, "--out", "out")
     assert bench(*command) == 0
     said = capsys.readouterr().out
