@@ -16,7 +16,7 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Base of all parts of a cell: immutable, and an unknown key is an error."""
 
 
-class DatasetSetting(Struct):
+class DatasetSetting(Struct, frozen=True):
     """A dataset by name, version and options, as its manifest has them: no path of a source, no digest.
 
     bits: how many of the constant channels are in use; they are a knob of reading, not of the files.
@@ -31,7 +31,7 @@ class DatasetSetting(Struct):
     file: str | None = None
 
 
-class PlugIn(Struct):
+class PlugIn(Struct, frozen=True):
     """A method, loss or encoder with all its options resolved.
 
     version: of a built-in one, raised when its numbers change. file: SHA-256 of a user's own file. One of them is None.
@@ -43,21 +43,21 @@ class PlugIn(Struct):
     file: str | None = None
 
 
-class Strength(Struct):
+class Strength(Struct, frozen=True):
     """The dataset setting that makes the competitor stronger, and its value in this cell."""
 
     key: str
     value: Any
 
 
-class SuiteName(Struct):
+class SuiteName(Struct, frozen=True):
     """The suite that a cell belongs to."""
 
     name: str
     version: int
 
 
-class Augmentation(Struct):
+class Augmentation(Struct, frozen=True):
     """What is drawn anew for each view.
 
     Arguments:
@@ -146,7 +146,7 @@ class Augmentation(Struct):
             )
 
 
-class Train(Struct):
+class Train(Struct, frozen=True):
     """How a method is trained.
 
     Arguments:
@@ -233,7 +233,7 @@ class Train(Struct):
         return self.steps if self.steps is not None else (self.epochs or 0) * self.steps_per_epoch(count)
 
 
-class Probing(Struct):
+class Probing(Struct, frozen=True):
     """Which probes measure the encoder.
 
     Arguments:
@@ -265,7 +265,7 @@ class Probing(Struct):
             )
 
 
-class Cell(Struct):
+class Cell(Struct, frozen=True):
     """One dataset setting x method x seed: everything that names it, and nothing of this machine.
 
     varied: dotted name -> value of the settings that are shown beside the method's name.

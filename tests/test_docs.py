@@ -124,3 +124,8 @@ def test_the_printed_results_are_those_of_the_records(run, capsys):
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", (DOCS / page).read_text()):
         assert target.startswith("https://") or (DOCS / target).exists(), f"{page} links to {target}"
+
+
+def test_the_pages_build(tmp_path):
+    sphinx = pytest.importorskip("sphinx.cmd.build", reason="Sphinx is not installed (the optional extra `docs`)")
+    assert sphinx.main(["-W", "-q", str(DOCS), str(tmp_path)]) == 0 and (tmp_path / "index.html").is_file()

@@ -18,7 +18,7 @@ LEAST = 10  # seeds
 LARGEST = 8_000_000  # bytes
 
 
-class Number(Struct, order=True):
+class Number(Struct, frozen=True, order=True):
     """What is compared over seeds: the accuracy of one probe on one layer for one feature in one setting.
 
     settings: hash of everything that can move it but the code and the seed (`settings_key`).
@@ -30,7 +30,7 @@ class Number(Struct, order=True):
     feature: str
 
 
-class Names(Struct):
+class Names(Struct, frozen=True):
     """What people call the setting of a number."""
 
     dataset: str
@@ -242,7 +242,7 @@ def make(measurements: Measurements) -> Baseline:
 # ---- the file ----
 
 
-class Row(Names):
+class Row(Names, frozen=True):
     """A number in the file: its names, the fields of `Number`, and the values by seed."""
 
     settings: Digest
@@ -274,7 +274,7 @@ class Row(Names):
         return Measured(names, self.digest, self.n, dict(zip(self.seeds, self.correct, strict=True)))
 
 
-class File(Struct):
+class File(Struct, frozen=True):
     """The file of a baseline."""
 
     schema: Literal[1]

@@ -31,7 +31,7 @@ RULES = {
 }
 
 
-class Reference(Struct):
+class Reference(Struct, frozen=True):
     """What one cell gave on one machine.
 
     torch, platform, cpu_capability (the instructions that torch uses), processor: the machine; the libraries below torch
@@ -59,7 +59,7 @@ class Reference(Struct):
         return self.torch, self.platform, self.cpu_capability, self.processor
 
 
-class ExactCell(Struct):
+class ExactCell(Struct, frozen=True):
     """A cell by its settings (`settings_key`) and seed, its title, its data's digest, and a reference per machine."""
 
     settings: Digest
@@ -75,7 +75,7 @@ class ExactCell(Struct):
             raise ValueError(f"{self.title}: a machine stands twice")
 
 
-class File(Struct):
+class File(Struct, frozen=True):
     """The file of references."""
 
     schema: Literal[1]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import optimize, stats
@@ -15,6 +16,7 @@ LEAST, SHARE = 0.02, 0.5  # a difference below both .02 and half an SD is no new
 POWER = 0.9
 GAP = 0.1  # groups of seeds nearer than this are no groups
 FAR = 30.0  # a noncentrality from which on every test is certain
+Shares = Sequence[float] | np.ndarray  # accuracies from 0 to 1
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Comparison:
     test: str
 
 
-def compare(baseline: Sequence[float], fresh: Sequence[float], n: int) -> Comparison:
+def compare(baseline: Shares, fresh: Shares, n: int) -> Comparison:
     """Student's t-test with pooled variance (floored), or Fisher's exact test where the baseline's seeds form two groups.
 
     Arguments:
@@ -92,7 +94,7 @@ def binomial_variance(share: float, n: int) -> float:
     return share * (1 - share) / n
 
 
-def tolerance(baseline: Sequence[float]) -> float:
+def tolerance(baseline: Shares) -> float:
     """The smallest difference of means that counts: .02, or half the baseline's SD where that is more.
 
     >>> tolerance([0.5, 0.5]), round(tolerance([0.4, 0.5, 0.6]), 6)
@@ -101,7 +103,7 @@ def tolerance(baseline: Sequence[float]) -> float:
     return max(LEAST, SHARE * float(_shares(baseline).std(ddof=1)))
 
 
-def two_groups(values: Sequence[float]) -> float | None:
+def two_groups(values: Shares) -> float | None:
     """The middle of the gap between two groups of seeds, or None where they form one.
 
     Two groups: at least two seeds in each, and a gap of at least .1 that is wider than both groups together (kept or
@@ -125,10 +127,11 @@ def fisher(low: int, count: int, fresh_low: int, fresh_count: int) -> float:
     >>> round(fisher(2, 10, 3, 3), 4)  # 10 of the 286 ways to choose three of thirteen
     0.035
     """
-    return float(stats.fisher_exact([[low, count - low], [fresh_low, fresh_count - fresh_low]]).pvalue)
+    result: Any = stats.fisher_exact([[low, count - low], [fresh_low, fresh_count - fresh_low]])
+    return float(result.pvalue)
 
 
-def smallest_change(baseline: Sequence[float], n: int, confirm: float = CONFIRM) -> float | None:
+def smallest_change(baseline: Shares, n: int, confirm: float = CONFIRM) -> float | None:
     """The smallest shift of the mean that both stages would have caught with power .9, or None where there is none.
 
     Arguments:
@@ -147,7 +150,8 @@ def smallest_change(baseline: Sequence[float], n: int, confirm: float = CONFIRM)
     most = max(float(before.mean()), 1 - float(before.mean()))
     if _power(most, before, n, confirm) < POWER:
         return None
-    return float(optimize.brentq(lambda shift: _power(shift, before, n, confirm) - POWER, 1e-9, most, xtol=1e-5))
+    root: Any = optimize.brentq(lambda shift: _power(shift, before, n, confirm) - POWER, 1e-9, most, xtol=1e-5)
+    return float(root)
 
 
 def _power(shift: float, before: np.ndarray, n: int, confirm: float) -> float:
@@ -183,7 +187,7 @@ def _smallest_share(before: np.ndarray, edge: float, confirm: float) -> float | 
     return min(detectable, default=None)
 
 
-def _shares(values: Sequence[float]) -> np.ndarray:
+def _shares(values: Shares) -> np.ndarray:
     shares = np.asarray(values, dtype=np.float64)
     if shares.ndim != 1 or len(shares) < 2 or not ((shares >= 0) & (shares <= 1)).all():
         raise UserError(f"a comparison needs at least two accuracies from 0 to 1 on each side, got {list(values)}")

@@ -28,14 +28,14 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Base of all parts of a record: immutable, and an unknown key is an error."""
 
 
-class Data(Struct):
+class Data(Struct, frozen=True):
     """The data that the cell saw: their content digest, and the features that form a group, as {"bits": ["bit00"]}."""
 
     digest: Digest
     groups: dict[str, list[str]] = {}
 
 
-class Code(Struct):
+class Code(Struct, frozen=True):
     """The program: version, commit, digest of the packages' sources and of the method's file."""
 
     version: str
@@ -44,7 +44,7 @@ class Code(Struct):
     method: str
 
 
-class Environment(Struct):
+class Environment(Struct, frozen=True):
     """Where the cell ran."""
 
     device: str
@@ -56,7 +56,7 @@ class Environment(Struct):
     threads: Count = 0
 
 
-class Run(Struct):
+class Run(Struct, frozen=True):
     """How the run went.
 
     error: why it is not ok. loss: mean of the last steps. collapsed: layers whose features are constant.
@@ -73,7 +73,7 @@ class Run(Struct):
     collapsed: list[str] = []
 
 
-class Probe(Struct):
+class Probe(Struct, frozen=True):
     """One linear probe of one feature: integers, from which every accuracy follows.
 
     probe: lbfgs, online or sgd. confusion: test samples [true class][predicted class]. absent: classes that the train
@@ -118,7 +118,7 @@ class Probe(Struct):
         return self.correct / self.n
 
 
-class LayerMetrics(Struct):
+class LayerMetrics(Struct, frozen=True):
     """What the normalised features of a layer look like on a test split; None where undefined, a list is then empty."""
 
     layer: str
@@ -132,7 +132,7 @@ class LayerMetrics(Struct):
     gradient_ratios: list[float | None]
 
 
-class FeatureMetrics(Struct):
+class FeatureMetrics(Struct, frozen=True):
     """What a layer's normalised features say of one feature on a test split."""
 
     feature: str
@@ -149,7 +149,7 @@ class FeatureMetrics(Struct):
             raise ValueError(f"metrics of {self.feature}: knn_correct lies outside 0..n")
 
 
-class Metrics(Struct):
+class Metrics(Struct, frozen=True):
     """Metrics of normalised features; `voters` of the train split vote, `neighbours` of the test split agree."""
 
     version: int
@@ -160,7 +160,7 @@ class Metrics(Struct):
     features: list[FeatureMetrics]
 
 
-class TracePoint(Struct):
+class TracePoint(Struct, frozen=True):
     """How many test samples a feature's probe got right after a training step."""
 
     step: Positive
@@ -176,7 +176,7 @@ class TracePoint(Struct):
             raise ValueError(f"trace of {self.feature}: correct lies outside 0..n")
 
 
-class Trace(Struct):
+class Trace(Struct, frozen=True):
     """Probes of the training's course (docs/protocol.md)."""
 
     version: int
@@ -185,7 +185,7 @@ class Trace(Struct):
     points: list[TracePoint]
 
 
-class Record(Struct):
+class Record(Struct, frozen=True):
     """Everything that is known of a cell once it has ended."""
 
     schema: Literal[2]
@@ -208,7 +208,7 @@ class Record(Struct):
         return next((group for group, members in self.data.groups.items() if feature in members), feature)
 
 
-class Planned(Struct):
+class Planned(Struct, frozen=True):
     """A cell that a run's folder is to hold, and the name of its folder."""
 
     id: Digest
