@@ -28,6 +28,7 @@ from suppression_bench.training.data import Data
 FINISHED = "finished"
 RECORDED = "finished records of the same setting"
 MEASURED = "first steps measured, without probes"
+UNTRAINED = "nothing to train, the probes' time is unknown"
 UNKNOWN = "unknown; add --measure"
 WARM_UP, TIMED = 2, 8  # steps of a measurement
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -130,15 +131,16 @@ class Forecast:
         if not plan.is_there:
             return Estimate(None, "unknown; its data are to be generated first")
         try:
-            return Estimate(first_steps(located, plan.folder, self.device, self.threads), MEASURED)
+            seconds = first_steps(located, plan.folder, self.device, self.threads)
         except UserError:
             raise
         except Exception as error:  # a user's own method fails here as it will in its cell, which says so
             return Estimate(None, f"its method failed in the first steps ({type(error).__name__}: {error})")
+        return Estimate(seconds, UNTRAINED if seconds is None else MEASURED)
 
 
-def first_steps(located: LocatedCell, folder: Path, device: torch.device, threads: int) -> float:
-    """Seconds that a cell's training will take, from a few of its own steps; nothing is written.
+def first_steps(located: LocatedCell, folder: Path, device: torch.device, threads: int) -> float | None:
+    """Seconds that a cell's training will take, from a few of its own steps, or None where nothing is trained.
 
     Arguments:
         located: the cell.
@@ -151,7 +153,7 @@ def first_steps(located: LocatedCell, folder: Path, device: torch.device, thread
     samples = data.samples("pretrain", device)
     method = run.build_method(located, data, len(samples)).to(device, memory_format=torch.channels_last)
     if not method.trains:
-        return 0.0
+        return None
     steps = cell.train.total_steps(len(samples))
     few = min(steps, WARM_UP + TIMED)
     train = msgspec.structs.replace(cell.train, steps=few, epochs=None, warmup_epochs=0)

@@ -98,7 +98,7 @@ def _check(folder: Path, accepted: Path, sources: dict[str, str] | None) -> Repo
         report.faults.append(str(error))
         return report
     records = entry.records(track.strength)
-    report.faults += twin_faults(entry, records, known_entries(accepted, entry.slug))
+    report.faults += twin_faults(entry, records, accepted_entries(accepted, entry.slug))
     report.faults += tracks.faults(track, entry.setting) + cell_faults(records, track)
     _rescore(report, folder, records, track, sources)
     if len(entry.code) > 1:
@@ -254,13 +254,13 @@ def plugin_faults(folder: Path, entry: Entry) -> tuple[list[str], list[str]]:
     faults, notes = [], []
     for kind, plugin in (("method", entry.setting.method), ("loss", entry.setting.loss)):
         name, package = FILES[kind], PACKAGES[kind]
-        known = plugin is not None and plugin.name in catalog.names(package)
+        is_packages = plugin is not None and plugin.name in catalog.names(package)
         if plugin is None or plugin.file is None:
             faults += [f"{name} is there, the setting names no {kind} of its own"] if (folder / name).exists() else []
-            if plugin is not None and not known:
+            if plugin is not None and not is_packages:
                 faults.append(f"{kind} {plugin.name[:80]!a} is none of the package's, and names no file of its own")
             continue
-        if known:
+        if is_packages:
             faults.append(
                 f"{kind} {plugin.name!a} is called like one of the package's; rename its file and run it again"
             )
@@ -344,12 +344,12 @@ def _seed_faults(records: list[Record], track: Track) -> list[str]:
 
 def _split_faults(records: list[Record]) -> list[str]:
     # One test split has one number of samples of each class, whoever looks at it.
-    faults, known = [], {}
+    faults, counts_of = [], {}
     for record in records:
         for probe in record.probes:
             key = (*probe.splits, probe.feature, record.data.digest)
             counts = [sum(row) for row in probe.confusion]
-            if known.setdefault(key, counts) != counts:
+            if counts_of.setdefault(key, counts) != counts:
                 faults.append(
                     f"{cell_name(record)}: the confusion matrix of {probe.feature} by {probe.probe} has other class counts "
                     "than in other cells on the same test split"
@@ -385,8 +385,10 @@ def _rescore(report: Report, folder: Path, records: list[Record], track: Track, 
         except (UserError, OSError) as error:
             report.reason = f"the data's labels cannot be had here ({error})"
             continue
-        known = track.features(strength)
-        wrong = [p for p in record.probes if p.feature not in known or official.splits(strength, p.feature) != p.splits]
+        features = track.features(strength)
+        wrong = [
+            p for p in record.probes if p.feature not in features or official.splits(strength, p.feature) != p.splits
+        ]
         faults += [f"{name}: {probe.feature[:40]!a} is not probed on {list(probe.splits)}" for probe in wrong]
         faults += [f"{name}: {fault}" for fault in ([] if wrong else predictions.rescore(record.probes, keyed, labels))]
     faults += [f"{PREDICTIONS}: {name[:80]!a} is no cell of the entry" for name in rows]
@@ -403,7 +405,7 @@ ERRORS = 10  # two cells with so many do not make the same ones by chance
 
 
 @dataclass(frozen=True)
-class Known:
+class Accepted:
     """What is compared of an accepted entry.
 
     cells: (hash of the setting, strength, seed).
@@ -415,14 +417,14 @@ class Known:
     prints: dict[tuple[str, int], str]
 
 
-def known_entries(root: Path, without: str = "") -> list[Known]:
+def accepted_entries(root: Path, without: str = "") -> list[Accepted]:
     """All entries below a folder that can be read, but one; the others' own check says why they cannot.
 
     Arguments:
         root: the folder of entries.
         without: the slug of the entry that is being checked.
     """
-    known = []
+    accepted = []
     for folder in entries.folders(root):
         if folder.name == without or folder.is_symlink():
             continue
@@ -431,8 +433,8 @@ def known_entries(root: Path, without: str = "") -> list[Known]:
             records = entry.records(tracks.read(entry.track).strength)
         except UserError:
             continue
-        known.append(Known(entry, _cells(entry), prints(records)))
-    return known
+        accepted.append(Accepted(entry, _cells(entry), prints(records)))
+    return accepted
 
 
 def _cells(entry: Entry) -> set[tuple]:
@@ -457,7 +459,7 @@ def _says_something(confusion: list[list[int]]) -> bool:
     return wrong >= ERRORS and sum(any(column) for column in zip(*confusion, strict=True)) > 1
 
 
-def twin_faults(entry: Entry, records: list[Record], others: list[Known]) -> list[str]:
+def twin_faults(entry: Entry, records: list[Record], others: list[Accepted]) -> list[str]:
     """What makes an entry a twin of another one, or of itself.
 
     Arguments:
@@ -484,10 +486,11 @@ def twin_faults(entry: Entry, records: list[Record], others: list[Known]) -> lis
         equal = [key for key in both if matrices[key] == other.prints[key]]
         if len(equal) >= FEWEST and 2 * len(equal) > len(both):
             faults.append(f"{len(equal)} of its cells have the very confusion matrices of the entry {slug}")
-    return faults + _superseding(entry, others)
+    _, impossible = entries.newer_versions([*(other.entry for other in others), entry])
+    return faults + [fault for fault in impossible if fault.startswith(f"{entry.slug} ")]
 
 
-def _family(entry: Entry, others: list[Known]) -> set[str]:
+def _family(entry: Entry, others: list[Accepted]) -> set[str]:
     """The slugs of an entry's earlier and later versions."""
     every = [entry, *(other.entry for other in others)]
     links = {(version.slug, version.supersedes) for version in every if version.supersedes}
@@ -503,15 +506,3 @@ def _own_twins(matrices: dict[tuple[str, int], str]) -> list[str]:
         if (first := seen.setdefault((strength, text), seed)) != seed:
             faults.append(f"strength {strength}: seed {seed} has the very confusion matrices of seed {first}")
     return faults
-
-
-def _superseding(entry: Entry, others: list[Known]) -> list[str]:
-    slug = entry.supersedes
-    if slug is None:
-        return []
-    track = {other.entry.slug: other.entry.track for other in others}.get(slug)
-    if track is None:
-        return [f"supersedes {slug[:80]!a}, which is no entry here"]
-    faults = [] if track == entry.track else [f"supersedes {slug}, which is on the track {track}"]
-    newer = [other.entry.slug for other in others if other.entry.supersedes == slug]
-    return faults + [f"supersedes {slug}, which {name} has superseded already" for name in newer]

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -358,6 +358,39 @@ def listed(folder: Path) -> dict[str, str]:
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     names = {path.relative_to(folder).as_posix(): path for path in paths}
     return {name: file_digest(path) for name, path in names.items() if name != ENTRY}
+
+
+def newer_versions(entries: Sequence[Entry]) -> tuple[dict[str, str], list[str]]:
+    """Slug of each entry that a newer one supersedes -> slug of that one, and every impossible link as a sentence.
+
+    Arguments:
+        entries: of all tracks; where two supersede the same one, the fault is the later one's.
+    """
+    tracks_of = {entry.slug: entry.track for entry in entries}
+    newer: dict[str, str] = {}
+    faults = []
+    for entry in entries:
+        old = entry.supersedes
+        if old is None:
+            continue
+        start = f"{entry.slug} supersedes {old[:80]!a}"
+        if old == entry.slug:
+            faults.append(f"{start}, which is the entry itself")
+        elif old not in tracks_of:
+            faults.append(f"{start}, which is no entry here")
+        elif tracks_of[old] != entry.track:
+            faults.append(f"{start}, an entry of the track {tracks_of[old]!a}, not {entry.track!a}")
+        elif old in newer:
+            faults.append(f"{start}, which {newer[old]} supersedes already; supersede the newest one")
+        else:
+            newer[old] = entry.slug
+    for slug in sorted(newer):
+        following = [slug]
+        while (following[-1] in newer) and len(following) <= len(newer):
+            following.append(newer[following[-1]])
+        if slug in following[1:]:
+            faults.append(f"{slug} and the entries after it supersede each other in a circle; one of them must stand")
+    return newer, faults
 
 
 # ---- values and texts that strangers write ----

@@ -8,7 +8,7 @@ import numpy as np
 
 from generators.dataset import UserError
 from suppression_bench.cell import Strength
-from suppression_bench.leaderboard.entry import Submission
+from suppression_bench.leaderboard.entry import Submission, newer_versions
 from suppression_bench.leaderboard.tracks import BITS, LAYER, PROBE, Track
 from suppression_bench.results import significance, suppression
 from suppression_bench.results.frame import strength_value
@@ -91,7 +91,11 @@ def board(track: Track, submissions: Sequence[Submission]) -> Board:
         UserError: an impossible `supersedes`, or two records for one strength and seed.
     """
     competing = [submission for submission in submissions if submission.entry.track == track.name]
-    hidden = superseded(competing, submissions)
+    every = sorted((submission.entry for submission in submissions), key=lambda entry: entry.slug)
+    newer, faults = newer_versions(every)
+    if faults:
+        raise UserError("\n".join(faults))
+    hidden = {old: new for old, new in newer.items() if old in {submission.slug for submission in competing}}
     shown = [submission for submission in competing if submission.slug not in hidden]
     ceiling, floor_entry = (_reference(shown, method) for method in (SUPERVISED, UNTRAINED))
     supervised, floor = (accuracies(entry)[0] if entry else {} for entry in (ceiling, floor_entry))
@@ -114,58 +118,10 @@ def board(track: Track, submissions: Sequence[Submission]) -> Board:
     )
 
 
-def superseded(competing: Sequence[Submission], every: Sequence[Submission] = ()) -> dict[str, str]:
-    """Slug of each entry that a newer one replaces -> slug of that one.
-
-    Arguments:
-        competing: submissions of one track.
-        every: also those of the other tracks, to name the fault.
-
-    Raises:
-        UserError: an entry that replaces itself, an unknown one, one of another track, one that another entry replaces
-            already, or entries that replace each other.
-    """
-    tracks = {submission.slug: submission.entry.track for submission in (*every, *competing)}
-    newer: dict[str, str] = {}
-    faults = []
-    for submission in sorted(competing, key=lambda submission: submission.slug):
-        old, slug = submission.entry.supersedes, submission.slug
-        if old is None:
-            continue
-        start = f"{submission.folder}: supersedes {old!r}"
-        if old == slug:
-            faults.append(f"{start}, which is the entry itself")
-        elif old not in tracks:
-            faults.append(f"{start}, and there is no such entry")
-        elif tracks[old] != submission.entry.track:
-            faults.append(f"{start}, which is an entry of the track {tracks[old]!r}, not {submission.entry.track!r}")
-        elif old in newer:
-            faults.append(f"{start}, which {newer[old]!r} supersedes already; supersede the newest one")
-        else:
-            newer[old] = slug
-    faults += [
-        f"{slug!r} and the entries after it supersede each other in a circle; one of them must stand"
-        for slug in sorted(newer)
-        if _ends_in_itself(slug, newer)
-    ]
-    if faults:
-        raise UserError("\n".join(faults))
-    return newer
-
-
-def _ends_in_itself(slug: str, newer: dict[str, str]) -> bool:
-    following = newer.get(slug)
-    for _ in newer:
-        if following == slug:
-            return True
-        following = newer.get(following) if following else None
-    return False
-
-
 def _reference(shown: Sequence[Submission], method: str) -> Submission | None:
     # One of them, or the reference would move with every further one: the best checked, then the one with most cells.
-    known = [submission for submission in shown if is_reference(submission, method)]
-    return min(known, key=lambda entry: (-entry.level, -len(entry.records), entry.slug), default=None)
+    candidates = [submission for submission in shown if is_reference(submission, method)]
+    return min(candidates, key=lambda entry: (-entry.level, -len(entry.records), entry.slug), default=None)
 
 
 def is_reference(submission: Submission, method: str) -> bool:

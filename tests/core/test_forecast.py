@@ -9,7 +9,7 @@ from generators.dataset import UserError
 from suppression_bench import forecast
 from suppression_bench import run as running
 from suppression_bench.config import Faults, Origin, Request, cells_of_suite, compose
-from suppression_bench.forecast import FINISHED, MEASURED, RECORDED, UNKNOWN, Estimate, Forecast
+from suppression_bench.forecast import FINISHED, MEASURED, RECORDED, UNKNOWN, UNTRAINED, Estimate, Forecast
 from suppression_bench.results import record as records
 
 
@@ -70,7 +70,11 @@ def test_the_first_steps_of_a_cell_are_counted_for_all_of_them(randbit, tmp_path
     assert found == Estimate(20.0, MEASURED) and list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("method", ["byol", "vae", "supervised", "swav", "untrained"])
+def test_without_training_there_is_no_step_to_time(randbit, tmp_path):
+    assert of(tmp_path, make_cell("untrained", randbit), measured=True) == Estimate(None, UNTRAINED)
+
+
+@pytest.mark.parametrize("method", ["byol", "vae", "supervised", "swav"])
 def test_every_kind_of_method_can_be_measured(randbit, tmp_path, method):
     found = of(tmp_path, make_cell(method, randbit, train__warmup_epochs=1), measured=True)
     assert found.source == MEASURED and 0 <= found.seconds < 60

@@ -439,9 +439,9 @@ def test_an_entry_may_supersede_another_once(copy):
     assert faults(last) == [] and faults(copy) == []  # a chain is one entry
     shutil.rmtree(last)
     third = beside(copy, "my-method-toy-3", supersedes=copy.name)
-    has_fault(faults(third), "which my-method-toy-2 has superseded already")
+    has_fault(faults(third), "which my-method-toy-2 supersedes already")
     edit(copy, track="quick")
-    has_fault(faults(second), "which is on the track quick")
+    has_fault(faults(second), "an entry of the track 'quick'")
 
 
 def test_an_accepted_entry_never_changes(copy, tmp_path):

@@ -190,9 +190,9 @@ def test_an_older_entry_is_not_shown():
     "changes, words",
     [
         ({"a": "a"}, "the entry itself"),
-        ({"a": "nobody"}, "no such entry"),
+        ({"a": "nobody"}, "no entry here"),
         ({"a": "other"}, "an entry of the track 'slow'"),
-        ({"a": "c", "b": "c"}, "'a' supersedes already"),
+        ({"a": "c", "b": "c"}, "a supersedes already"),
         ({"a": "b", "b": "c", "c": "a"}, "in a circle"),
     ],
 )

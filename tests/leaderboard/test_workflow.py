@@ -9,16 +9,18 @@ from suppression_bench.cli import main
 
 TEXT = (Path(__file__).parents[2] / ".github/workflows/leaderboard.yml").read_text()
 WORKFLOW = yaml.safe_load(TEXT)
-STEPS = [step for job in WORKFLOW["jobs"].values() for step in job["steps"]]
+CHECK, SANDBOX = (WORKFLOW["jobs"][name] for name in ("check", "sandbox"))
+STEPS = CHECK["steps"]
 
 
 def test_it_may_only_read_and_holds_no_secret():
     assert WORKFLOW["permissions"] == {"contents": "read"}
     assert all("permissions" not in job for job in WORKFLOW["jobs"].values())
-    [event] = WORKFLOW[True]  # YAML reads `on` as true
-    assert event == "pull_request" and "secrets" not in TEXT and "GITHUB_TOKEN" not in TEXT
-    checkouts = [step for step in STEPS if "checkout" in step.get("uses", "")]
-    assert len(checkouts) == 2 and all(step["with"]["persist-credentials"] is False for step in checkouts)
+    assert set(WORKFLOW[True]) == {"pull_request", "push"}  # YAML reads `on` as true
+    assert "secrets" not in TEXT and "GITHUB_TOKEN" not in TEXT
+    steps = [*STEPS, *SANDBOX["steps"]]
+    checkouts = [step for step in steps if "checkout" in step.get("uses", "")]
+    assert len(checkouts) == 3 and all(step["with"]["persist-credentials"] is False for step in checkouts)
 
 
 def test_no_text_of_the_pull_request_reaches_a_shell():
@@ -41,9 +43,15 @@ def test_only_the_base_branch_is_installed_and_run():
                 assert words[:3] == ["bench", "leaderboard", "check"]
 
 
-def test_it_names_flags_that_there_are(capsys):
+def test_a_pull_requests_code_never_trains_and_the_sandbox_is_never_skipped():
+    assert CHECK["if"] == "github.event_name == 'pull_request'" and SANDBOX["if"] == "github.event_name == 'push'"
+    commands = "\n".join(step.get("run", "") for step in SANDBOX["steps"])
+    assert "bubblewrap" in commands and "sandbox.fault()" in commands and "-m sandbox" in commands
+
+
+def test_it_names_flags_that_exist(capsys):
     [check] = [step["run"] for step in STEPS if "bench" in step.get("run", "")]
     assert main(["leaderboard", "check", "--help"]) == 0
-    known = capsys.readouterr().out
+    help_text = capsys.readouterr().out
     flags = set(re.findall(r"(--[a-z-]+)", check))
-    assert flags == {"--root", "--accepted", "--changed-list"} and all(flag in known for flag in flags)
+    assert flags == {"--root", "--accepted", "--changed-list"} and all(flag in help_text for flag in flags)
