@@ -341,13 +341,12 @@ class Budget:
             self.skipped.append((cell, duration))
         return fits
 
-    def report(self, total: int, text: str, command: str, ran: bool) -> str:
+    def report(self, total: int, text: str, ran: bool) -> str:
         """The cells that were skipped, and how to go on.
 
         Arguments:
             total: cells of the run.
             text: the budget as the user gave it.
-            command: that goes on.
             ran: whether any cell was run or finished; else the same command would not get further.
         """
         lines = [
@@ -355,7 +354,7 @@ class Budget:
             for cell, duration in self.skipped
         ]
         if ran:
-            lines.append(f"{len(self.skipped)} of {total} cells did not fit into {text}; to go on: {command}")
+            lines.append(f"{len(self.skipped)} of {total} cells did not fit into {text}; the same command goes on")
         else:
             gone = words(self.clock() - self.began)
             lines.append(f"none of {total} cells fits into {text}, of which preparation took {gone}: raise --budget")
