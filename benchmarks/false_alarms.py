@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from generators.card import table
+from generators.describe import table
 from suppression_bench import regression
 from suppression_bench.evaluation.comparison import FIRST, LEAST, SECOND, two_groups
 from suppression_bench.results import baseline as baselines

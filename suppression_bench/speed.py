@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from generators.card import table
 from generators.dataset import UserError
+from generators.describe import table
 from suppression_bench import cell as cells
 from suppression_bench import provenance
 from suppression_bench.evaluation import probes as probing

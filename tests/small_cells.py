@@ -6,9 +6,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from generators import strict_json
 from generators.build import build
 from generators.catalog import dataset
+from generators.files import dumps_json
 from suppression_bench import cell as cells
 from suppression_bench.encoder import Encoder
 from suppression_bench.method import Info, Method, Output
@@ -112,7 +112,7 @@ def make_record(probes: list[dict], method: str = "simclr", seed: int = 0, bits:
     spec.update({key: value for key, value in changes.items() if key in spec})
     run_part.update({key: value for key, value in changes.items() if key in run_part})
     return {
-        "schema": 1, "id": hashlib.sha256(strict_json.dumps(spec).encode()).hexdigest(), "spec": spec,
+        "schema": 1, "id": hashlib.sha256(dumps_json(spec).encode()).hexdigest(), "spec": spec,
         "code": {"version": "0", "commit": None, "sources": "", "method": ""},
         "environment": {"device": "cpu", "torch": "2"}, "run": run_part, "probes": probes, "metrics": {},
     }  # fmt: skip

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from generators import executor, strict_json
+from generators import executor
 from generators.dataset import UserError
+from generators.files import dumps_json
 
 
 class SuiteCells:
@@ -37,7 +38,7 @@ class SuiteCells:
         found = {}
         for one in cells_of_suite(suite, request):
             key = [{name: part for name, part in one.spec.items() if name != "seed"}, one.dataset]
-            found.setdefault(strict_json.dumps(key), one)
+            found.setdefault(dumps_json(key), one)
         cells = list(found.values())
         runner.prepare(cells, executor.cores(), say)
         self.cells = {settings_digest(one.spec): one for one in cells}

@@ -66,19 +66,19 @@ def convert(annotation, tokens: Sequence[Token]):
 
 
 def _converted(text: str, kind):
-    from generators import options  # here, since it loads numpy, which a help page does without
+    from generators import catalog  # here, since it loads numpy, which a help page does without
 
     if kind is Path:
         if not text:
             raise ValueError("must be a path, got ''")
         return Path(text)
     try:
-        return options.convert(text, kind)
+        return catalog.convert(text, kind)
     except ValueError:
         if typing.get_origin(kind) is typing.Literal:
-            hint = options.did_you_mean(text, typing.get_args(kind))
+            hint = catalog.did_you_mean(text, typing.get_args(kind))
             raise ValueError(f"cannot be {text!r}, {hint}") from None
-        raise ValueError(f"must be {options.describe_type(kind)}, got {text!r}") from None
+        raise ValueError(f"must be {catalog.describe_type(kind)}, got {text!r}") from None
 
 
 def sentence(error: CycloptsError, commands: Sequence[str]) -> str:

@@ -10,8 +10,9 @@ import time
 import pytest
 from PIL import Image
 
-from generators import manifest, strict_json
-from generators.verify import verify
+from generators import manifest
+from generators.files import dumps_json
+from generators.inspect import verify
 from suppression_bench.cli import main
 
 
@@ -191,7 +192,7 @@ def test_forged_manifests_are_refused_by_every_command(case, data, tmp_path, cap
     found = json.loads((folder / manifest.NAME).read_text())
     FORGED[case](found)
     found["content_digest"] = manifest.overall_digest(found)
-    (folder / manifest.NAME).write_text(strict_json.dumps(found))
+    (folder / manifest.NAME).write_text(dumps_json(found))
     for command in (["verify"], ["verify", "--deep"], ["describe"], ["preview", "--out", tmp_path / "x.png"]):
         assert bench(command[0], folder, *command[1:]) == 2
         said = capsys.readouterr().err

@@ -14,7 +14,8 @@ import pytest
 import torch
 from small_cells import CPU, make_cell, make_data
 
-from generators import build, catalog, manifest, shards
+from generators import catalog, manifest, shards
+from generators.build import build
 from generators.dataset import UserError
 from suppression_bench import cell as cells
 from suppression_bench import runner
@@ -29,7 +30,7 @@ SPLITS = ["pretrain", "probe-test"]
 def folder(tmp_path, monkeypatch):
     """70 and 30 samples in shards of 20, and a cache of their own."""
     monkeypatch.setenv("SUPPRESSION_BENCH_CACHE", str(tmp_path / "cache"))
-    build.build(catalog.dataset("randbit", {"train": 70, "test": 30}), tmp_path / "data", shard_size=20)
+    build(catalog.dataset("randbit", {"train": 70, "test": 30}), tmp_path / "data", shard_size=20)
     return tmp_path / "data"
 
 
