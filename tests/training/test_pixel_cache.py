@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -59,7 +60,7 @@ def decodings(monkeypatch):
 
 
 def test_the_cache_is_the_shards_in_a_row(folder, tmp_path):
-    facts = manifest.read(folder).builtins()
+    facts = manifest.read(folder)
     pixel_cache.decode(folder, facts, SPLITS)
     assert len(files(tmp_path)) == 4
     for split in SPLITS:
@@ -81,7 +82,7 @@ def test_workers_make_the_same_bytes_and_few_samples_take_one(folder, tmp_path, 
     monkeypatch.setattr(
         pixel_cache.executor, "run", lambda f, specs, workers: (teams.append(workers), original(f, specs, workers))[1]
     )
-    facts = manifest.read(folder).builtins()
+    facts = manifest.read(folder)
     pixel_cache.decode(folder, facts, SPLITS, workers=8)
     alone = files(tmp_path)
     shutil.rmtree(tmp_path / "cache" / "decoded")
@@ -210,8 +211,9 @@ def test_a_damaged_shard_is_refused_when_the_cache_is_made(folder, damage):
 
 
 def test_samples_that_are_not_the_manifests_are_refused(folder, tmp_path):
-    facts = manifest.read(folder).builtins()
-    facts["splits"]["pretrain"]["content_digest"] = "0" * 64
+    facts = manifest.read(folder)
+    wrong = msgspec.structs.replace(facts.splits["pretrain"], content_digest="0" * 64)
+    facts = msgspec.structs.replace(facts, splits={**facts.splits, "pretrain": wrong})
     with pytest.raises(UserError, match="manifest"):
         pixel_cache.decode(folder, facts, ["pretrain"])
     assert not files(tmp_path)
@@ -243,7 +245,7 @@ MOMENTS = ["_decode_part:1", "_decode_part:5", "_finish:1", "replace:1", "write_
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_kill_leaves_nothing_that_is_taken_for_whole(folder, decodings, moment):
-    facts = manifest.read(folder).builtins()
+    facts = manifest.read(folder)
     ended = subprocess.run([sys.executable, "-c", KILLED, str(folder), moment], env=os.environ, capture_output=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     whole = SPLITS[:1] if moment == "replace:4" else []  # the fourth rename is the second split's labels
