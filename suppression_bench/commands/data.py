@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
@@ -106,7 +107,7 @@ def preview(
             raise UserError("bench preview: --seed goes with a dataset that is drawn, not with a folder")
         data = open_folder(dataset)
         sections = [(name, tiles_of_folder(data.to(name), samples)) for name in ([split] if split else data.splits)]
-        title = f"{dataset}: {data.manifest['dataset']} {data.manifest['content_digest'][:12]}"
+        title = f"{dataset}: {data.manifest.dataset} {data.manifest.content_digest[:12]}"
     else:
         spec = _spec(dataset)
         drawn = catalog.dataset(spec.dataset, spec.options | dataset_options)
@@ -226,7 +227,7 @@ def app_of_dataset(command: Callable, arguments: list[str]) -> App:
 
     fixed = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
     extended.__signature__ = inspect.Signature([*fixed, *flags], return_annotation=int)  # pyright: ignore[reportAttributeAccessIssue]
-    listed = [f"- {known}: {catalog.summary(DATASETS, known)}" for known in catalog.names(DATASETS)]
+    listed = [f"- {dataset}: {catalog.summary(DATASETS, dataset)}" for dataset in catalog.names(DATASETS)]
     listed = ["Datasets:", *listed, "", f"`bench {name} NAME --help` shows a dataset's options."]
     app = new_app(name, help_epilogue=None if flags else "\n".join(listed))
     app.default(extended)
@@ -244,7 +245,7 @@ def _option_flags(dataset: type[Dataset], command: Callable) -> list[inspect.Par
                 f"{dataset.name}: the option {name!r} is called like one of `bench {command.__name__}`; rename it"
             )
         default = False if option.default is None else str(option.default)
-        kind = list[str] if "list" in str(option.annotation) else str
+        kind = list[str] if re.search(r"\b(list|tuple)\b", str(option.annotation)) else str
         described = Parameter(group=group, help=texts.get(name, ""), show_default=default, metavar=name.upper())
         flags.append(
             inspect.Parameter(

@@ -88,7 +88,7 @@ def sentence(error: CycloptsError, commands: Sequence[str]) -> str:
         error: raised by cyclopts.
         commands: all names of commands, sub-commands as "leaderboard check".
     """
-    from generators.options import did_you_mean
+    from generators.catalog import did_you_mean
 
     chain = list(error.command_chain or ())
     command = " ".join(["bench", *chain])
@@ -97,10 +97,9 @@ def sentence(error: CycloptsError, commands: Sequence[str]) -> str:
     unused = list(error.unused_tokens or ())
     match error:
         case UnknownCommandError():
-            known = [
-                " ".join(words[len(chain) :]) for words in map(str.split, commands) if words[: len(chain)] == chain
-            ]
-            return f"{command}: unknown command {unused[0]!r}, {did_you_mean(unused[0], known)}"
+            paths = [name.split() for name in commands]
+            names = [" ".join(path[len(chain) :]) for path in paths if path[: len(chain)] == chain]
+            return f"{command}: unknown command {unused[0]!r}, {did_you_mean(unused[0], names)}"
         case UnknownOptionError():
             unknown = error.token.keyword or error.token.value
             flags = [name for argument in error.argument_collection for name in argument.names if name[:2] == "--"]
