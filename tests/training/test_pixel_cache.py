@@ -64,12 +64,12 @@ def test_the_cache_is_the_shards_in_a_row(folder, tmp_path):
     pixel_cache.decode(folder, facts, SPLITS)
     assert len(files(tmp_path)) == 4
     for split in SPLITS:
-        described = facts["splits"][split]
+        described = facts.splits[split]
         rows = []
-        for entry in described["shards"]:
-            rows += shards.read_shard(folder / entry["name"], (28, 28, 1), entry["count"])
+        for shard in described.shards:
+            rows += shards.read_shard(folder / shard.name, (28, 28, 1), shard.count)
         expected = np.stack([row[0] for row in rows])
-        assert described["content_digest"] == hashlib.sha256(b"".join(row[2] for row in rows)).hexdigest()
+        assert described.content_digest == hashlib.sha256(b"".join(row[2] for row in rows)).hexdigest()
         pixels, _ = cached(folder, split)
         assert pixels.read_bytes()[: expected.size] == expected.tobytes()
         decoded = pixel_cache.DecodedSplit(folder, facts, split)
