@@ -23,7 +23,7 @@ import torch
 import torchvision
 from torchvision.transforms import v2
 
-from generators.card import table
+from generators.describe import table
 from generators.randomness import stream_key
 from suppression_bench.cell import Augmentation
 from suppression_bench.speed import timed

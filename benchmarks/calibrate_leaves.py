@@ -95,13 +95,13 @@ def main() -> None:
         score = logistic(features, train, train_labels, test, test_labels)
         print(f"| logistic regression, {name} | {numbers} | {score:.3f} | deterministic |", flush=True)
     tensors = [torch.from_numpy(images).permute(0, 3, 1, 2) for images in (train, test)]
-    guesses, scores = [], []
+    guesses, scores, parameters = [], [], 0
     for seed in SEEDS:
         network = train_network(seed, tensors[0], torch.from_numpy(train_labels))
         guesses.append(predictions(network, tensors[1]))
+        parameters = sum(p.numel() for p in network.parameters())
         scores.append(float((guesses[-1] == test_labels).mean()))
         print(f"seed {seed}: {scores[-1]:.3f} after {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
-    parameters = sum(p.numel() for p in network.parameters())
     each = ", ".join(f"{score:.3f}" for score in scores)
     print(
         f"| 4 convolutions ({parameters:,} parameters, {EPOCHS} epochs) | {numbers} | "

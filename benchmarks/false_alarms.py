@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from generators.card import table
+from generators.describe import table
 from suppression_bench.regression import baseline as baselines
 from suppression_bench.regression.baseline import Baseline, Measured, Measurements, Names, Number
 from suppression_bench.regression.check import OK, judge

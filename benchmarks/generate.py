@@ -28,7 +28,7 @@ from generators.describe import table
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--images", default=None)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--samples", type=int, default=20_000)
@@ -72,10 +72,10 @@ def fresh(folder: Path) -> Path:
 
 def multidigits(work: Path, options: dict, flags) -> list[list]:
     """Composing, encoding, hashing and writing against Pillow and webdataset's TarWriter on the same samples."""
-    import webdataset
+    from webdataset.writer import TarWriter
 
     made = catalog.dataset("multidigits", {**options, "train": flags.samples, "probe_train": 1, "probe_test": 1})
-    digits = [Image.fromarray(picture) for picture in sources.digits("optdigits").pictures["train"]]
+    digits = [Image.fromarray(digit) for digit in sources.digits("optdigits").images["train"]]
     # The other side gets its draws for nothing.
     drawn = [(sample.labels, sample.factors) for sample in made.samples("pretrain", 0, flags.samples, 0)]
 
@@ -84,12 +84,11 @@ def multidigits(work: Path, options: dict, flags) -> list[list]:
 
     def other():
         fresh(work / "other").mkdir()
-        writer = None
+        writer = TarWriter(str(work / "other" / "00000.tar"))
         for index, (labels, factors) in enumerate(drawn):
-            if index % 2000 == 0:
-                if writer:
-                    writer.close()
-                writer = webdataset.TarWriter(str(work / "other" / f"{index:05d}.tar"))
+            if index and index % 2000 == 0:
+                writer.close()
+                writer = TarWriter(str(work / "other" / f"{index:05d}.tar"))
             canvas = Image.new("L", (112, 112))
             for source, size, top, left in zip(*(factors[k] for k in ("source", "size", "top", "left")), strict=True):
                 patch = digits[source] if size == 28 else digits[source].resize((size, size), Image.Resampling.BILINEAR)
@@ -156,7 +155,8 @@ def digit_on_imagenet(work: Path, flags) -> list[list]:
     options = {"image_source": f"folder:{images}", "unique_digits": 16, "train": count, "probe_train": 1, "test": 1}
     made = catalog.dataset("digit-on-imagenet", options)
     first = time.perf_counter() - began
-    total = made.images.count("train") + made.images.count("test")
+    source = sources.images(options["image_source"])
+    total = source.count("train") + source.count("test")
     files = [sample.factors["picture"] for sample in made.samples("pretrain", 0, count, 0)]
     paths = sorted(p for p in (images / "train").rglob("*.*") if p.is_file())
 

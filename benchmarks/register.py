@@ -47,7 +47,7 @@ SPECS = [
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--mnist", default=None)
     flags = parser.parse_args()
     before = {entry.title: entry for entry in registered()}

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from generators.card import table
+from generators.describe import table
 
 HEAD = [
     "suite",

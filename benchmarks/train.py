@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from generators import catalog, manifest
-from generators.card import table
+from generators.describe import table
 from suppression_bench.cell import Augmentation, Train
 from suppression_bench.encoder import Encoder, mlp
 from suppression_bench.method import Info, Method

@@ -125,7 +125,7 @@ def load_class(package: str, name: str, contract: type) -> type:
     'randbit'
     """
     module, path = _module(package, name)
-    classes = [
+    classes: list[typing.Any] = [
         value
         for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, contract) and value.__module__ == module.__name__

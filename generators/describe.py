@@ -269,7 +269,7 @@ def _tile(image: np.ndarray, labels: dict, described: Identity) -> Tile:
             continue
         text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
         names = described.class_names.get(name)
-        lines.append(f"{name}: {text}" + (f" {names[value]}" if names else ""))
+        lines.append(f"{name}: {text}" + (f" {names[value]}" if names and isinstance(value, int) else ""))
     return Tile(image, lines, bits)
 
 

@@ -3,6 +3,7 @@
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
@@ -61,8 +62,6 @@ def _call(function, position, spec, note) -> Outcome:
 
 def _serve(function, pipe) -> None:
     # A worker's life: take a spec, answer, until the pipe closes. Ctrl-C is the parent's business.
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
@@ -81,13 +80,13 @@ def _serve(function, pipe) -> None:
 class _Worker:
     def __init__(self, function):
         context = multiprocessing.get_context("spawn")
-        self.pipe, far = context.Pipe()
-        self.process = context.Process(target=_serve, args=(function, far), daemon=True)
+        self.pipe, worker_end = context.Pipe()
+        self.process = context.Process(target=_serve, args=(function, worker_end), daemon=True)
         self.process.start()
-        far.close()
+        worker_end.close()
         self.position = None
 
-    def give(self, position, spec):
+    def start_on(self, position, spec):
         self.position = position
         self.pipe.send((position, spec))
 
@@ -100,9 +99,9 @@ class _Worker:
 def _run_processes(function, specs, workers, note) -> Iterator[Outcome]:
     waiting, team = enumerate(specs), []
     try:
-        while len(team) < workers and (given := next(waiting, None)):
+        while len(team) < workers and (task := next(waiting, None)):
             team.append(_Worker(function))
-            team[-1].give(*given)
+            team[-1].start_on(*task)
         busy = list(team)
         while busy:
             ready = multiprocessing.connection.wait([worker.pipe for worker in busy])
@@ -121,8 +120,8 @@ def _run_processes(function, specs, workers, note) -> Iterator[Outcome]:
                     if note:
                         note(*message)
                     continue
-                if given := next(waiting, None):
-                    worker.give(*given)
+                if task := next(waiting, None):
+                    worker.start_on(*task)
                 else:
                     busy.remove(worker)
                 yield message

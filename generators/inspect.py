@@ -149,8 +149,8 @@ class Opened:
         if odd:
             raise UserError(f"{self.folder}: webdataset takes {odd[0]!r} for the end of the path; rename the folder")
         urls = [str(path) for path in self._paths]
-        pipeline = webdataset.WebDataset(urls, **{"shardshuffle": False, **options})
-        return pipeline.map(partial(_from_webdataset, self.manifest.image_shape))
+        wrapped = webdataset.WebDataset(urls, **{"shardshuffle": False, **options})  # pyright: ignore[reportAttributeAccessIssue]
+        return wrapped.map(partial(_from_webdataset, self.manifest.image_shape))
 
     def __repr__(self) -> str:
         height, width, channels = self.manifest.image_shape
@@ -269,7 +269,7 @@ def verify(folder: str | Path, progress: Callable[[int, int], None] | None = Non
             try:
                 shards.check_shard(folder, shard)
                 results.append(shards.read_back(path, manifest.image_shape, classes, first, shard.count))
-                if results[-1].content_digest != shard.content_digest:
+                if results[-1].entry.content_digest != shard.content_digest:
                     raise UserError(f"{path}: its samples are not those of the manifest")
             except UserError as error:
                 faults.append(str(error))

@@ -14,7 +14,7 @@ import PIL.features
 from generators.catalog import parameters
 from generators.dataset import Dataset, UserError, is_source
 from generators.files import dumps_json, loads_json, write_atomic
-from generators.shards import ShardResult
+from generators.shards import Entry, Natural, ShardEntry, ShardResult
 
 NAME = "manifest.json"
 UNFINISHED = "unfinished.json"  # stands in a folder while it is built: what is being built there
@@ -22,18 +22,7 @@ REGISTRY = Path(__file__).with_name("registry.json")
 EMBEDDED = ("optdigits", "leaves")  # sources that need no file
 REMEDY = "delete it and run the same `bench generate` again"
 
-Natural = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
-
-
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of a manifest; its fields are the JSON's keys, by which it can be read as well: manifest["splits"]."""
-
-    def keys(self) -> list[str]:
-        return [field.encode_name for field in msgspec.structs.fields(self)]
-
-    def __getitem__(self, key: str):
-        return getattr(self, "image_shape" if key == "picture_shape" else key)
 
 
 class Source(Entry, frozen=True, kw_only=True):
@@ -53,19 +42,11 @@ class ConstantEntry(Entry, frozen=True, kw_only=True):
     max: Positive
 
 
-class Shard(Entry, frozen=True, kw_only=True):
-    name: str
-    bytes: Natural
-    sha256: str
-    count: Natural
-    content_digest: str
-
-
 class Split(Entry, frozen=True, kw_only=True):
     count: Natural
     class_counts: dict[str, list[Natural]]
     content_digest: str
-    shards: Annotated[list[Shard], msgspec.Meta(min_length=1)]
+    shards: Annotated[list[ShardEntry], msgspec.Meta(min_length=1)]
 
 
 class Identity(Entry, frozen=True, kw_only=True):
@@ -103,7 +84,7 @@ class Manifest(Identity, frozen=True, kw_only=True):
     content_digest: str = ""
 
     @property
-    def shards(self) -> list[Shard]:
+    def shards(self) -> list[ShardEntry]:
         """The shards of all splits."""
         return [shard for split in self.splits.values() for shard in split.shards]
 
@@ -126,11 +107,11 @@ def identity(dataset: Dataset, seed: int) -> Identity:
         sources={role: _source(source) for role, source in dataset.sources.items()},
         features={name: FeatureEntry(classes=f.classes, many=f.many) for name, f in dataset.features.items()},
         targets=list(dataset.targets),
-        probes={name: tuple(pair) for name, pair in dataset.probes.items()},
+        probes={name: (train, test) for name, (train, test) in dataset.probes.items()},
         recipe=dataset.recipe,
         strength=dataset.strength,
         constant_channels=constant and ConstantEntry(label=constant.label, max=constant.max),
-        image_shape=tuple(dataset.image_shape),
+        image_shape=tuple(dataset.image_shape),  # type: ignore[arg-type]
     )
 
 
@@ -176,10 +157,7 @@ def split_entry(results: list[ShardResult]) -> Split:
         count=sum(result.count for result in results),
         class_counts={name: column for name, column in counts.items() if any(column)},
         content_digest=hashlib.sha256(b"".join(result.digests for result in results)).hexdigest(),
-        shards=[
-            Shard(name=r.name, bytes=r.bytes, sha256=r.sha256, count=r.count, content_digest=r.content_digest)
-            for r in results
-        ],
+        shards=[result.entry for result in results],
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 # Every number of the data path hangs on these constants: a change here is a new suite.
 DOMAIN = "suppression-bench/1"
+LOW, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)  # a word's lower half, and how far its upper half is shifted
 
 
 def stream_key(dataset: str, version: int, split: str, seed: int) -> np.ndarray:
@@ -38,18 +39,18 @@ def random_words(key: np.ndarray, stream: int, index: int = 0, epoch: int = 0, *
     return np.random.Philox(key=key, counter=counter).random_raw(count)
 
 
-def below(words: np.ndarray, bound: int | np.ndarray) -> np.ndarray:
+def below(words: np.ndarray, bound: int | tuple[int, ...] | np.ndarray) -> np.ndarray:
     """Integers in [0, bound) from 64-bit words: (word * bound) >> 64, exact for bounds up to 2^32.
 
     >>> below(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64), 10).tolist()
     [0, 5, 9]
     """
     words = np.asarray(words, dtype=np.uint64)
-    bound = np.asarray(bound, dtype=np.uint64)
-    if np.any(bound < 1) or np.any(bound > 2**32):
+    bounds = np.asarray(bound, dtype=np.uint64)
+    if np.any(bounds < 1) or np.any(bounds > 2**32):
         raise ValueError(f"bound must lie in 1..2^32, got {bound}")
-    high, low = words >> np.uint64(32), words & np.uint64(0xFFFFFFFF)
-    return ((high * bound + ((low * bound) >> np.uint64(32))) >> np.uint64(32)).astype(np.int64)
+    high, low = words >> HALF, words & LOW
+    return ((high * bounds + ((low * bounds) >> HALF)) >> HALF).astype(np.int64)
 
 
 def uniform(words: np.ndarray) -> np.ndarray:
@@ -114,7 +115,7 @@ class Streams:
     The numbers are those of `Stream`, word for word; asking for them costs a hundredth.
 
     >>> key = stream_key("randbit", 1, "pretrain", 0)
-    >>> [bool((one.words(0, 5) == Stream(key, one.index).words(0, 5)).all()) for one in Streams(key, 7, 9)]
+    >>> [bool((stream.words(0, 5) == Stream(key, stream.index).words(0, 5)).all()) for stream in Streams(key, 7, 9)]
     [True, True]
     """
 
@@ -148,14 +149,13 @@ class _RowStream(Stream):
         return super().words(purpose, count) if row is None else row
 
     def below(self, purpose, bound, count):
-        named = isinstance(bound, Hashable)  # a list or an array of bounds cannot name a table
-        row = self.streams.row(self.index, purpose, count, bound) if named else None
+        # A list or an array of bounds cannot name a table.
+        row = self.streams.row(self.index, purpose, count, bound) if isinstance(bound, Hashable) else None
         return super().below(purpose, bound, count) if row is None else row
 
 
 MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 KEY_STEPS = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
-LOW, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def words_of_many(key: np.ndarray, stream: int, indices: np.ndarray, count: int) -> np.ndarray:
@@ -187,6 +187,6 @@ def _product(words: np.ndarray, factor: int) -> tuple[np.ndarray, np.ndarray]:
     # The high and low 64 bits of words * factor, from products of 32-bit halves.
     low, high = words & LOW, words >> HALF
     factor_low, factor_high = np.uint64(factor & 0xFFFFFFFF), np.uint64(factor >> 32)
-    cross, other = low * factor_high, high * factor_low
-    middle = ((low * factor_low) >> HALF) + (cross & LOW) + (other & LOW)
-    return high * factor_high + (cross >> HALF) + (other >> HALF) + (middle >> HALF), words * np.uint64(factor)
+    first, second = low * factor_high, high * factor_low
+    middle = ((low * factor_low) >> HALF) + (first & LOW) + (second & LOW)
+    return high * factor_high + (first >> HALF) + (second >> HALF) + (middle >> HALF), words * np.uint64(factor)

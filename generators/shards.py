@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
 import numpy as np
 from PIL import Image
 
@@ -57,7 +59,7 @@ def encode_png(image: np.ndarray) -> bytes:
     lines[:, 0] = UP
     lines[0, 1:] = rows[0]
     np.subtract(rows[1:], rows[:-1], out=lines[1:, 1:])  # wraps around, as the format wants it
-    return png_head(height, width, channels) + _chunk(b"IDAT", zlib.compress(lines, 1)) + IMAGE_END
+    return png_head(height, width, channels) + _chunk(b"IDAT", zlib.compress(lines.data, 1)) + IMAGE_END
 
 
 def decode_png(data: bytes, shape: Shape, what: str) -> np.ndarray:
@@ -128,7 +130,7 @@ def content_digest(index: int, image: np.ndarray, text: bytes) -> bytes:
     """SHA-256 of one sample: "[id,[H,W,C]]", a zero byte, the raw pixels, the JSON text (all labels and factors)."""
     height, width, channels = image.shape
     digest = hashlib.sha256(b"[%d,[%d,%d,%d]]\0" % (index, height, width, channels))
-    digest.update(np.ascontiguousarray(image))
+    digest.update(np.ascontiguousarray(image).data)
     digest.update(text)
     return digest.digest()
 
@@ -136,20 +138,45 @@ def content_digest(index: int, image: np.ndarray, text: bytes) -> bytes:
 # One shard
 
 
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of a manifest; its fields are the JSON's keys, by which it can be read as well: manifest["splits"]."""
+
+    def keys(self) -> list[str]:
+        return [field.encode_name for field in msgspec.structs.fields(self)]
+
+    def __getitem__(self, key: str):
+        return getattr(self, "image_shape" if key == "picture_shape" else key)
+
+
+class ShardEntry(Entry, frozen=True, kw_only=True):
+    """A shard as a manifest lists it."""
+
+    name: str
+    bytes: Natural
+    sha256: str
+    count: Natural
+    content_digest: str
+
+
 @dataclass
 class ShardResult:
     """A shard as it was written or read back: its file, each sample's digest (32 bytes each) and the labels' counts."""
 
     name: str
-    bytes: int
+    size: int
     sha256: str
     count: int
     digests: bytes
     class_counts: dict[str, list[int]]
 
     @property
-    def content_digest(self) -> str:
-        return hashlib.sha256(self.digests).hexdigest()
+    def entry(self) -> ShardEntry:
+        """The shard as the manifest lists it."""
+        content = hashlib.sha256(self.digests).hexdigest()
+        return ShardEntry(name=self.name, bytes=self.size, sha256=self.sha256, count=self.count, content_digest=content)
 
 
 def write_shard(path: Path, samples: Iterable[Sample], features: dict[str, Feature]) -> ShardResult:
@@ -217,22 +244,22 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_shard(folder: Path, entry: dict) -> None:
+def check_shard(folder: Path, entry: ShardEntry) -> None:
     """A shard is valid only if its size and SHA-256 equal the manifest's: most damage reads without an error.
 
     Raises:
         UserError: missing, truncated or changed shard, with the remedy.
     """
-    path = folder / entry["name"]
+    path = folder / entry.name
     remedy = "run the same `bench generate` again, which makes it anew, or restore it from a copy"
     try:
         size = path.stat().st_size
     except FileNotFoundError:
         raise UserError(f"{path}: the shard is missing; {remedy}") from None
-    if size != entry["bytes"]:
+    if size != entry.bytes:
         raise UserError(f"{path}: the shard has {size} bytes, the manifest says {entry['bytes']}; {remedy}")
     sha256 = hash_file(path)
-    if sha256 != entry["sha256"]:
+    if sha256 != entry.sha256:
         raise UserError(f"{path}: SHA-256 is {sha256[:12]}..., the manifest says {entry['sha256'][:12]}...; {remedy}")
 
 
@@ -278,13 +305,12 @@ def index_shard(path: Path, data: memoryview, count: int) -> Iterator[Span]:
         header = bytes(data[position : position + BLOCK])
         try:  # whatever int() takes besides plain digits, the comparison refuses
             index, size = int(header[:8]), int(header[124:135], 8)
-            good = 0 <= index and 0 <= size and header == member_header(member_name(index, ending), size)
+            if index < 0 or size < 0 or header != member_header(member_name(index, ending), size):
+                raise ValueError
         except ValueError:
-            good = False
-        if not good:
             raise UserError(
                 f"{path}: byte {position} is no header of a .{ending} sample file; the shard is damaged or foreign"
-            )
+            ) from None
         name, body = member_name(index, ending), slice(position + BLOCK, position + BLOCK + size)
         position = body.stop + -size % BLOCK
         if position > len(data):

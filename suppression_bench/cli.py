@@ -42,7 +42,7 @@ COMMANDS = {
 }
 GROUPS = {"leaderboard": "Check, rerun and show what competes."}  # of commands with two words
 OF_A_DATASET = ("generate", "preview")  # their flags depend on the dataset that is named
-# What the machine, not the input, has to answer for.
+# Faults of the machine, not of the input.
 MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO}
 # No file can be read or written under this path.
 PATH = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
@@ -68,10 +68,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except OSError as error:
         if error.errno in PATH and error.filename:
-            return _failed(f"{error.filename}: {error.strerror}; name another place", 4)
+            return _failed(f"{error.filename}: {error.strerror}; name another file or folder", 4)
         if error.errno in MACHINE:
             path = f" ({error.filename})" if error.filename else ""
             return _failed(f"{error.strerror}{path}; make room or choose a folder you may write to", 4)
+        raise
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # the same while a help page is printed
+            return 0
         raise
     except KeyboardInterrupt:
         print("bench: interrupted; the same command goes on where this one stopped", file=sys.stderr)
@@ -87,6 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
 def app_for(arguments: list[str]) -> App:
     """All commands, by name; of those whose flags depend on a dataset, the one that these arguments call."""
     app = new_app("bench", help=HELP, version=_version)
+    app.register_install_completion_command(add_to_startup=False, help="Install completion for this shell.")
     for name, text in GROUPS.items():
         app.command(App(name, help=text))
     for name, target in COMMANDS.items():

@@ -13,9 +13,9 @@ import msgspec
 import torch
 
 from generators import estimate as sizes
-from generators.card import table
 from generators.dataset import UserError, is_source
-from generators.pending import pending
+from generators.describe import table
+from generators.sources import pending
 from suppression_bench import run
 from suppression_bench.cell import Cell, settings_key, value_text
 from suppression_bench.config import LocatedCell

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from generators.card import table
 from generators.dataset import UserError
 from suppression_bench.cell import Train
 from suppression_bench.evaluation import probes as probing

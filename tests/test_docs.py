@@ -57,9 +57,9 @@ def test_datasets_read_from_python_and_from_a_spec(folder):
     [example] = blocks("datasets.md")
     names: dict = {}
     exec(example, names)
-    assert names["picture"].shape == (32, 32, 3) and len(names["test"].labels()["digit"]) == 10
+    assert names["image"].shape == (32, 32, 3) and len(names["test"].labels()["digit"]) == 10
     first, labels = next(iter(names["stream"]))
-    assert (first == names["picture"]).all() and labels == names["labels"]
+    assert (first == names["image"]).all() and labels == names["labels"]
     [spec] = re.findall(r"```yaml\n(.*?)```", (DOCS / "datasets.md").read_text(), re.DOTALL)
     (folder / "spec.yaml").write_text(spec)
     assert bench("bench generate spec.yaml --train 20 --probe-train 10 --probe-test 10 --out data/spec") == 0

@@ -63,7 +63,7 @@ class MultiDigits(Dataset):
         self.canvas, self.placement, self.distinct, self.digit_size = canvas, placement, distinct, digit_size
         self.settled = {"count": count}
         self.strength = "sizes" if sizes else "count"
-        self.sizes = list(sizes) if sizes else [digit_size] * count
+        self.sizes = list(sizes) if sizes else [digit_size] * (count or 0)
         self.digits = sources.digits(digit_source)
         most = {"instances": self.digits.count("train"), "classes": sources.DIGIT_CLASSES}.get(
             distinct, len(self.sizes)

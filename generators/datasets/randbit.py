@@ -50,12 +50,15 @@ class RandBit(Dataset):
         if digit_source is not None and image_source is not None:
             raise UserError("randbit: --digit-source and --image-source exclude each other; give one of them")
         if image_source is not None:
-            self.source, role = images(image_source), "image"
-            native_side, channels, classes = self.source.side or LARGE_SIDE, 3, len(self.source.classes)
+            source, role = images(image_source), "image"
+            self.recipe = recipe_for(source)
+            native_side, channels, classes = source.side or LARGE_SIDE, 3, len(source.classes)
         else:
             digit_source = DIGITS if digit_source is None else digit_source
-            self.source, role = sources.digits(digit_source), "digit"
+            source, role = sources.digits(digit_source), "digit"
+            self.recipe = "randbit" if source.count("train") >= LARGE else "randbit-small"
             native_side, channels, classes = sources.DIGIT_SIDE, 1, sources.DIGIT_CLASSES
+        self.source: sources.ImageSource | sources.DigitSource = source
         self.feature, self.side = role, native_side if image_size is None else image_size
         if not 8 <= self.side <= 1024:
             raise UserError(f"--image-size {image_size}: from 8 to 1024 pixels")
@@ -70,10 +73,6 @@ class RandBit(Dataset):
         self.targets = [role, "code"]
         self.probes = dict.fromkeys(self.targets, ("pretrain", "probe-test"))
         self.splits = {"pretrain": self._count("train", train), "probe-test": self._count("test", test)}
-        if image_source is not None:
-            self.recipe = recipe_for(self.source)
-        else:
-            self.recipe = "randbit" if self.source.count("train") >= LARGE else "randbit-small"
 
     @classmethod
     def settle(cls, options):
@@ -89,14 +88,17 @@ class RandBit(Dataset):
     def draw(self, split, index, stream):
         part = "train" if split == "pretrain" else "test"
         code = int(stream.below(CODE, 2**BITS, 1)[0])
-        source = index if self.feature == "digit" else self.source.spread(part, self.splits[split], index)
-        return {self.feature: int(self.source.labels[part][source]), "code": code}, {"part": part, "source": source}
+        position = index
+        if isinstance(self.source, sources.ImageSource):
+            position = self.source.spread(part, self.splits[split], index)
+        labels = {self.feature: int(self.source.labels[part][position]), "code": code}
+        return labels, {"part": part, "source": position}
 
     def render(self, labels, factors, stream) -> np.ndarray:
-        part, source = factors["part"], factors["source"]
-        if self.feature == "image":
-            return self.source.image(part, source, self.side)
-        digit = self.source.images[part][source]
+        part, position = factors["part"], factors["source"]
+        if isinstance(self.source, sources.ImageSource):
+            return self.source.image(part, position, self.side)
+        digit = self.source.images[part][position]
         if self.side != sources.DIGIT_SIDE:
             digit = canvas.resize(digit, self.side, self.side)
         return digit[:, :, None]

@@ -11,6 +11,7 @@ from generators.randomness import Stream, stream_key
 from generators.sources import ImageSource
 
 VERSION = 1
+SIDE = 64
 PARTS = {"train": 1000, "test": 200}  # images of each class
 LEAVES_SHA256 = "bb9c5ef4c9b4d5f23e9c5c9a59f3ed1452f1e6adcafae30f9d6b8f238dcfa352"
 
@@ -65,7 +66,7 @@ class Leaves(ImageSource):
 
     name = "leaves"
     licence = "CC0 1.0 (generated)"
-    side = 64
+    side = SIDE
 
     def __init__(self, location: str = ""):
         if location:
@@ -93,7 +94,7 @@ def _checked_digest(expected: str) -> str:
     # The pixels of a few images stand for all: their classes have every shape, texture, palette and orientation.
     digest = hashlib.sha256(f"leaves {VERSION}".encode())
     for part, index in (("train", 0), ("train", 6100), ("train", 9999), ("test", 900), ("test", 1700)):
-        digest.update(_draw(part, index, Leaves.side).tobytes())
+        digest.update(_draw(part, index, SIDE).tobytes())
     if digest.hexdigest() != expected:
         raise UserError(
             f"leaves: the images drawn here have the SHA-256 {digest.hexdigest()[:12]}..., expected {expected[:12]}"

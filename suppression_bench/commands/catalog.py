@@ -4,9 +4,9 @@ import inspect
 import re
 from pathlib import Path
 
-from generators import catalog, options
+from generators import catalog
+from generators.catalog import did_you_mean, parameters
 from generators.dataset import Dataset, UserError
-from generators.options import did_you_mean
 from suppression_bench.commands.parsing import argument_texts
 
 PACKAGES = {
@@ -101,7 +101,7 @@ def _entry(kind: str, name: str) -> str:
     texts = argument_texts(target)
     rows = [
         f"| `{option}` | {_default(parameter.default)} | {texts.get(option, '').replace('|', '/')} |"
-        for option, parameter in options.parameters(target, PASSED_IN).items()
+        for option, parameter in parameters(target, PASSED_IN).items()
     ]
     if rows:
         parts.append("\n".join(["| option | default | what |", "|---|---|---|", *rows]))

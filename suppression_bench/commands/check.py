@@ -32,7 +32,7 @@ class Fresh:
 
 
 def check(
-    what: list[str],
+    targets: list[str],
     /,
     *,
     baseline: Path | None = None,
@@ -51,7 +51,7 @@ def check(
     data), 3 more seeds are needed, 4 the machine.
 
     Arguments:
-        what: folders that `bench run` wrote, or one suite's name or .yaml file.
+        targets: folders that `bench run` wrote, or one suite's name or .yaml file.
         baseline: the file to compare with.
         tier: b: every number over seeds; a: the cells of a small suite bit for bit, one thread, on a CPU.
         record: make the file from these runs or this suite, to --out.
@@ -59,7 +59,7 @@ def check(
         junit: write the verdicts as JUnit XML to this file.
         summary: append a short verdict (markdown) to this file.
     """
-    folders = _folders(what)
+    folders = _folders(targets)
     if record:
         refuse(
             "check",
@@ -74,11 +74,11 @@ def check(
         refuse("check", "goes with --record", out=out, seeds=fresh.seeds)
     flags = {**changed(fresh), **changed(sources), **changed(machine)}
     if folders:
-        refuse("check", f"goes with a suite; {what[0]} is a folder of finished runs", **flags)
+        refuse("check", f"goes with a suite; {targets[0]} is a folder of finished runs", **flags)
     if tier == "a":
         if folders:
             raise UserError(
-                f"bench check: --tier a runs a suite itself (bench check tiny --tier a); {what[0]} is a folder"
+                f"bench check: --tier a runs a suite itself (bench check tiny --tier a); {targets[0]} is a folder"
             )
         settled = {name: flags.get(name) for name in ("seeds", "first_seed", "runs", "device", "threads")}
         refuse("check", "is settled by --tier a: the suite's own seeds, on a CPU, one thread", **settled)
@@ -88,7 +88,7 @@ def check(
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from suppression_bench.regression import exact
 
-    suite = Suite(what[0], fresh, sources, machine)
+    suite = Suite(targets[0], fresh, sources, machine)
     if record:
         if out is None:
             raise UserError("bench check: --record needs --out FILE")
@@ -100,14 +100,14 @@ def check(
     return _hand_out(rendered, junit, summary)
 
 
-def _folders(what: list[str]) -> list[Path]:
+def _folders(targets: list[str]) -> list[Path]:
     # The run folders that are meant, or none where a suite is.
-    folders = [Path(name) for name in what if Path(name).is_dir()]
-    if folders and len(folders) < len(what):
-        missing = next(name for name in what if not Path(name).is_dir())
+    folders = [Path(name) for name in targets if Path(name).is_dir()]
+    if folders and len(folders) < len(targets):
+        missing = next(name for name in targets if not Path(name).is_dir())
         raise UserError(f"{missing}: no such folder; name folders that `bench run` wrote, or one suite")
-    if not folders and len(what) > 1:
-        raise UserError(f"bench check: {' '.join(what)}: give one suite, or folders that `bench run` wrote")
+    if not folders and len(targets) > 1:
+        raise UserError(f"bench check: {' '.join(targets)}: give one suite, or folders that `bench run` wrote")
     return folders
 
 

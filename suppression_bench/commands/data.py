@@ -2,18 +2,22 @@
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Group, Parameter
 
-from generators import build, card, catalog, opened, options, registry, spec_file
-from generators import preview as sheets
+from generators import catalog, spec_file
+from generators.build import SHARD_SIZE, build
+from generators.catalog import parameters
 from generators.dataset import Dataset, UserError
-from generators.deep import SAMPLES, dataset_of, redraw
+from generators.describe import card, save, sheet, tiles_of_dataset, tiles_of_folder, write_card
 from generators.export import export_parquet
-from generators.verify import verify as verify_folder
+from generators.inspect import REDRAWN_SAMPLES, dataset_of, open_folder, redraw
+from generators.inspect import verify as verify_folder
+from generators.manifest import Manifest, registered_as
 from suppression_bench.commands.parsing import argument_texts, new_app
 from suppression_bench.commands.shared import AT_LEAST_ONE, Bar, DataRoot, Sources, refuse
 
@@ -48,7 +52,7 @@ def generate(
     root.use()
     spec = _spec(dataset)
     seed = seed if seed is not None else spec.seed or 0
-    shard_size = shard_size if shard_size is not None else spec.shard_size or build.SHARD_SIZE
+    shard_size = shard_size if shard_size is not None else spec.shard_size or SHARD_SIZE
     drawn = catalog.dataset(spec.dataset, spec.options | dataset_options)
     if print_config:
         print(spec_file.write(drawn, spec.dataset, seed, shard_size), end="")
@@ -56,7 +60,7 @@ def generate(
     if out is None:
         raise UserError("bench generate: --out is missing; name the folder to write into")
     with Bar("samples", sum(drawn.splits.values())) as bar:
-        manifest = build.build(
+        manifest = build(
             drawn,
             out,
             seed=seed,
@@ -66,9 +70,9 @@ def generate(
             progress=bar.to,
             say=bar.say,
         )
-    splits = ", ".join(f"{split} {entry['count']}" for split, entry in manifest["splits"].items())
-    sources = ", ".join(source["name"] for source in manifest["sources"].values())
-    print(f"{out}: {manifest['dataset']}{' over ' + sources if sources else ''}; {splits}")
+    splits = ", ".join(f"{name} {split.count}" for name, split in manifest.splits.items())
+    sources = ", ".join(source.name for source in manifest.sources.values())
+    print(f"{out}: {manifest.dataset}{' over ' + sources if sources else ''}; {splits}")
     print(_digest_line(manifest))
     return 0
 
@@ -101,21 +105,19 @@ def preview(
     if Path(dataset).is_dir():
         if seed is not None:
             raise UserError("bench preview: --seed goes with a dataset that is drawn, not with a folder")
-        data = opened.open_folder(dataset)
-        sections = [
-            (name, sheets.tiles_of_folder(data.to(name), samples)) for name in ([split] if split else data.splits)
-        ]
-        title = f"{dataset}: {data.manifest['dataset']} {data.manifest['content_digest'][:12]}"
+        data = open_folder(dataset)
+        sections = [(name, tiles_of_folder(data.to(name), samples)) for name in ([split] if split else data.splits)]
+        title = f"{dataset}: {data.manifest.dataset} {data.manifest.content_digest[:12]}"
     else:
         spec = _spec(dataset)
         drawn = catalog.dataset(spec.dataset, spec.options | dataset_options)
         seed = seed if seed is not None else spec.seed or 0
         sections = [
-            (name, sheets.tiles_of_dataset(drawn, name, samples, seed)) for name in ([split] if split else drawn.splits)
+            (name, tiles_of_dataset(drawn, name, samples, seed)) for name in ([split] if split else drawn.splits)
         ]
         shown = " ".join(f"{key}={value}" for key, value in drawn.options.items() if value is not None)
         title = f"{drawn.name} {shown} seed={seed}"
-    sheets.save(sheets.sheet(sections, title), out)
+    save(sheet(sections, title), out)
     print(f"written: {out}")
     return 0
 
@@ -129,11 +131,11 @@ def describe(folder: Path, /, *, out: Path | None = None) -> int:
     """
     if out and out.suffix != ".md":
         raise UserError(f"bench describe: --out {out}: a card is Markdown; name a file that ends in .md")
-    data = opened.open_folder(folder)
+    data = open_folder(folder)
     if out is None:
-        print(card.card(data), end="")
+        print(card(data), end="")
     else:
-        print("written: " + ", ".join(map(str, card.write(data, out))))
+        print("written: " + ", ".join(map(str, write_card(data, out))))
     return 0
 
 
@@ -159,12 +161,11 @@ def verify(
         refuse("verify", "goes with --deep", samples=samples, dataset=dataset, **sources.named())
     with Bar("samples") as bar:
         manifest = verify_folder(folder, bar.to)
-    shards = sum(len(split["shards"]) for split in manifest["splits"].values())
-    count = sum(split["count"] for split in manifest["splits"].values())
-    print(f"{folder}: ok; {manifest['dataset']}, {count} samples in {shards} shards")
+    count = sum(split.count for split in manifest.splits.values())
+    print(f"{folder}: ok; {manifest.dataset}, {count} samples in {len(manifest.shards)} shards")
     if deep:
-        redrawn = dataset_of(manifest, dataset, sources.named())
-        print(f"drawn anew and equal: {redraw(folder, manifest, redrawn, samples or SAMPLES)} samples")
+        redrawn = dataset_of(manifest.dataset, manifest.options, dataset, sources.named())
+        print(f"drawn anew and equal: {redraw(folder, manifest, redrawn, samples or REDRAWN_SAMPLES)} samples")
     print(_digest_line(manifest))
     return 0
 
@@ -187,8 +188,8 @@ def export(folder: Path, /, *, out: Path, to: Literal["parquet"] = "parquet") ->
     return 0
 
 
-def _digest_line(manifest: dict) -> str:
-    return f"content digest {manifest['content_digest']} ({registry.describe(manifest['content_digest'])})"
+def _digest_line(manifest: Manifest) -> str:
+    return f"content digest {manifest.content_digest} ({registered_as(manifest.content_digest)})"
 
 
 def _spec(name: str) -> spec_file.Spec:
@@ -226,7 +227,7 @@ def app_of_dataset(command: Callable, arguments: list[str]) -> App:
 
     fixed = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
     extended.__signature__ = inspect.Signature([*fixed, *flags], return_annotation=int)  # pyright: ignore[reportAttributeAccessIssue]
-    listed = [f"- {known}: {catalog.summary(DATASETS, known)}" for known in catalog.names(DATASETS)]
+    listed = [f"- {dataset}: {catalog.summary(DATASETS, dataset)}" for dataset in catalog.names(DATASETS)]
     listed = ["Datasets:", *listed, "", f"`bench {name} NAME --help` shows a dataset's options."]
     app = new_app(name, help_epilogue=None if flags else "\n".join(listed))
     app.default(extended)
@@ -238,13 +239,13 @@ def _option_flags(dataset: type[Dataset], command: Callable) -> list[inspect.Par
     texts = argument_texts(dataset)
     taken = {*inspect.signature(command).parameters, "data_root"}
     flags = []
-    for name, option in options.parameters(dataset).items():
+    for name, option in parameters(dataset).items():
         if name in taken:
             raise UserError(
                 f"{dataset.name}: the option {name!r} is called like one of `bench {command.__name__}`; rename it"
             )
         default = False if option.default is None else str(option.default)
-        kind = list[str] if "list" in str(option.annotation) else str
+        kind = list[str] if re.search(r"\b(list|tuple)\b", str(option.annotation)) else str
         described = Parameter(group=group, help=texts.get(name, ""), show_default=default, metavar=name.upper())
         flags.append(
             inspect.Parameter(

@@ -66,19 +66,19 @@ def convert(annotation, tokens: Sequence[Token]):
 
 
 def _converted(text: str, kind):
-    from generators import options  # here, since it loads numpy, which a help page does without
+    from generators import catalog  # here, since it loads numpy, which a help page does without
 
     if kind is Path:
         if not text:
             raise ValueError("must be a path, got ''")
         return Path(text)
     try:
-        return options.convert(text, kind)
+        return catalog.convert(text, kind)
     except ValueError:
         if typing.get_origin(kind) is typing.Literal:
-            hint = options.did_you_mean(text, typing.get_args(kind))
+            hint = catalog.did_you_mean(text, typing.get_args(kind))
             raise ValueError(f"cannot be {text!r}, {hint}") from None
-        raise ValueError(f"must be {options.describe_type(kind)}, got {text!r}") from None
+        raise ValueError(f"must be {catalog.describe_type(kind)}, got {text!r}") from None
 
 
 def sentence(error: CycloptsError, commands: Sequence[str]) -> str:
@@ -88,7 +88,7 @@ def sentence(error: CycloptsError, commands: Sequence[str]) -> str:
         error: raised by cyclopts.
         commands: all names of commands, sub-commands as "leaderboard check".
     """
-    from generators.options import did_you_mean
+    from generators.catalog import did_you_mean
 
     chain = list(error.command_chain or ())
     command = " ".join(["bench", *chain])
@@ -97,10 +97,9 @@ def sentence(error: CycloptsError, commands: Sequence[str]) -> str:
     unused = list(error.unused_tokens or ())
     match error:
         case UnknownCommandError():
-            known = [
-                " ".join(words[len(chain) :]) for words in map(str.split, commands) if words[: len(chain)] == chain
-            ]
-            return f"{command}: unknown command {unused[0]!r}, {did_you_mean(unused[0], known)}"
+            paths = [name.split() for name in commands]
+            names = [" ".join(path[len(chain) :]) for path in paths if path[: len(chain)] == chain]
+            return f"{command}: unknown command {unused[0]!r}, {did_you_mean(unused[0], names)}"
         case UnknownOptionError():
             unknown = error.token.keyword or error.token.value
             flags = [name for argument in error.argument_collection for name in argument.names if name[:2] == "--"]

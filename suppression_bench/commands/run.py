@@ -109,7 +109,7 @@ def cells_of(suite: str | None, selection: Selection, sources: Sources) -> list:
     Raises:
         UserError: flags that do not go together, and every fault of a setting at once.
     """
-    settings = pairs(selection.settings, "--set")
+    settings, only = pairs(selection.settings, "--set"), pairs(selection.only, "--only", split=True)
     if selection.trace:
         settings = {"probe.trace": TRACED, **settings}  # a number that --set names wins
     if suite is None:
@@ -128,7 +128,6 @@ def cells_of(suite: str | None, selection: Selection, sources: Sources) -> list:
         recipe=selection.recipe,
     )
     settings |= {f"data.{option}": source for option, source in sources.named().items()}
-    only = pairs(selection.only, "--only", split=True)
     return cells_of_suite(suite, Request(settings, only, selection.seeds, selection.tier))
 
 

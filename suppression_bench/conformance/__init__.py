@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import torch
 
 from generators import catalog
+from generators.catalog import did_you_mean
 from generators.dataset import UserError
-from generators.options import did_you_mean
 from suppression_bench.conformance.losses import check_losses
 from suppression_bench.conformance.methods import check_method
 from suppression_bench.conformance.toy import Check

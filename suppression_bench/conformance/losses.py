@@ -13,7 +13,7 @@ from torch import Tensor, distributed
 from torch.multiprocessing.spawn import spawn
 
 from generators import catalog
-from generators.options import parameters
+from generators.catalog import parameters
 from suppression_bench.conformance import naive
 from suppression_bench.conformance.toy import ROWS, Broken, Check, Trial, call, defaults, expect, outcome, trial
 from suppression_bench.loss import Loss

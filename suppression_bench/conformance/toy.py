@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from generators import catalog
-from generators.options import parameters
+from generators.catalog import parameters
 from suppression_bench.config import takes_loss
 from suppression_bench.encoder import Encoder
 from suppression_bench.loss import PASSED_IN

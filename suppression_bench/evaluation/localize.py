@@ -10,8 +10,11 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.nn import functional as F
 
-from generators import first_pass, manifest, opened, preview
+from generators import manifest
 from generators.dataset import UserError
+from generators.describe import positions
+from generators.image_files import Unreadable, decode
+from generators.inspect import open_folder
 from suppression_bench.encoder import Encoder
 from suppression_bench.training.transforms import append_constant
 
@@ -250,11 +253,11 @@ def read_images(folder: Path, limit: int, image_shape: tuple[int, int, int]) -> 
 
 
 def _of_dataset(folder: Path, limit: int) -> list[tuple[Image.Image, str]]:
-    data = opened.open_folder(folder)
+    data = open_folder(folder)
     split = next(iter(data.manifest["probes"].values()))[1] if data.manifest["probes"] else data.split
     data = data.to(split)
     pairs = []
-    for index in preview.positions(len(data), limit):
+    for index in positions(len(data), limit):
         pixels, _ = data[index]
         pairs.append((Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels), f"{split} {index}"))
     return pairs
@@ -265,11 +268,11 @@ def _of_folder(folder: Path, limit: int) -> list[tuple[Image.Image, str]]:
     if not paths:
         raise UserError(f"--images {folder}: no image in it ({', '.join(ENDINGS)}); name another folder")
     pairs = []
-    for position in preview.positions(len(paths), limit):
+    for position in positions(len(paths), limit):
         path = paths[position]
         try:
-            pairs.append((ImageOps.exif_transpose(first_pass.decode(path.read_bytes())), path.name))
-        except first_pass.Unreadable as error:
+            pairs.append((ImageOps.exif_transpose(decode(path.read_bytes())), path.name))
+        except Unreadable as error:
             raise UserError(f"{path} {error}; repair or remove it") from None
         except OSError as error:
             raise UserError(f"{path}: cannot be read ({error.strerror}); make it readable or remove it", 4) from None

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from generators import catalog, strict_json
+from generators import catalog
 from generators.dataset import UserError
+from generators.files import dumps_json
 from suppression_bench import config
 from suppression_bench.cell import settings_key, strength_text, value_text
 from suppression_bench.leaderboard import entry as entries
@@ -448,7 +449,7 @@ def prints(records: list[Record]) -> dict[tuple[str, int], str]:
     for record in records:
         if any(_says_something(probe.confusion) for probe in record.probes):
             parts = sorted([probe.probe, probe.layer, probe.feature, probe.confusion] for probe in record.probes)
-            text = strict_json.dumps(parts)
+            text = dumps_json(parts)
             hashes[strength_text(record.spec.strength), record.spec.seed] = hashlib.sha256(text.encode()).hexdigest()
     return hashes
 

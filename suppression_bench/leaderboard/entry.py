@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from generators import strict_json
 from generators.dataset import UserError
+from generators.files import loads_json
 from suppression_bench.cell import Cell, Strength, strength_text, value_text
 from suppression_bench.leaderboard import tracks
 from suppression_bench.results import predictions
@@ -228,7 +228,7 @@ def read_finding(path: Path, kind: type) -> Any:
         return None
     if path.stat().st_size > LARGEST_FINDING:
         raise UserError(f"{path}: over {LARGEST_FINDING} bytes; restore the file")
-    content = strict_json.loads(path.read_bytes(), str(path), floats=True)
+    content = loads_json(path.read_bytes(), str(path), floats=True)
     finding = records.convert(content, kind, str(path), "restore the file")
     if finding.slug != path.stem:
         raise UserError(f"{path}: slug {finding.slug!a} is not the file's name; restore the file")
@@ -285,7 +285,7 @@ def read(folder: Path) -> Entry:
         raise UserError(f"{path}: no such file; a submission is a folder that `bench submit` wrote")
     if path.stat().st_size > LARGEST:
         raise UserError(f"{path}: over {LARGEST} bytes")
-    content = strict_json.loads(path.read_bytes(), str(path), floats=True)
+    content = loads_json(path.read_bytes(), str(path), floats=True)
     typed_by_hand = ("slug", "name", "url", "contact", "supersedes")  # `text_faults` judges these
     rest = (
         {key: value for key, value in content.items() if key not in typed_by_hand} if isinstance(content, dict) else {}

@@ -14,8 +14,9 @@ import msgspec
 import torch
 import yaml
 
-from generators import build, catalog, executor, strict_json
+from generators import build, catalog, executor
 from generators.dataset import UserError, is_source
+from generators.files import dumps_json, loads_json
 from generators.sources import data_root
 from suppression_bench import config
 from suppression_bench import run as running
@@ -268,7 +269,7 @@ def plan(submission: Submission, folder: Path, again: int, fresh: int, nonce: st
         raise UserError(f"--seeds {again}: {submission.slug} has {len(submitted)} seeds")
     path = folder / PLAN
     if path.exists():
-        content = strict_json.loads(path.read_bytes(), str(path))
+        content = loads_json(path.read_bytes(), str(path))
         before = records.convert(content, Plan, str(path), "name another folder with --out")
         counts = (len(before.submitted_seeds), len(before.fresh_seeds))
         if before.entry != submission.digest or counts != (again, fresh) or nonce not in (None, before.nonce):
@@ -280,7 +281,7 @@ def plan(submission: Submission, folder: Path, again: int, fresh: int, nonce: st
     kept, drawn = draw_seeds(submission.digest, nonce, submitted, again, fresh)
     planned = Plan(entry=submission.digest, nonce=nonce, submitted_seeds=kept, fresh_seeds=drawn)
     folder.mkdir(parents=True, exist_ok=True)
-    records.write_atomic(path, strict_json.dumps(msgspec.to_builtins(planned)) + "\n")
+    records.write_atomic(path, dumps_json(msgspec.to_builtins(planned)) + "\n")
     return planned
 
 
@@ -308,8 +309,8 @@ def suite_file(submission: Submission, track: Track, seeds: list[int], sources: 
         "cells": [{"method": references["method"], "grid": {track.strength: track.grid}, "set": chosen}],
     }
     path = folder / "rerun.yaml"
-    plain = strict_json.loads(
-        strict_json.dumps(suite), str(path), floats=True
+    plain = loads_json(
+        dumps_json(suite), str(path), floats=True
     )  # lists for tuples, which YAML would mark
     path.write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
     return path

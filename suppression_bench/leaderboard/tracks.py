@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from generators import catalog, strict_json, strict_yaml
+from generators import catalog
+from generators.catalog import did_you_mean
 from generators.dataset import TOGETHER, Dataset, UserError
-from generators.options import did_you_mean
+from generators.files import dumps_json, loads_yaml
 from generators.randomness import Streams, stream_key
 from suppression_bench.cell import Augmentation, Cell, Probing, Train, value_text
 from suppression_bench.results.record import Digest
@@ -114,7 +115,7 @@ def read(name: str) -> Track:
     """
     if name not in names():
         raise UserError(f"unknown track {name[:80]!a}: {did_you_mean(name[:80], names())}")
-    content = strict_yaml.loads((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    content = loads_yaml((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     content |= {key: _dotted(content[key]) for key in ("locked", "choices")}
     content["free"] = [
         f"{section}.{key}"
@@ -131,7 +132,7 @@ def _dotted(sections: dict[str, dict]) -> dict[str, Any]:
 
 def _same(first: Any, second: Any) -> bool:
     # 1 is True and 1.0 to Python; as canonical JSON a value is what it is written as.
-    return strict_json.dumps(first) == strict_json.dumps(second)
+    return dumps_json(first) == dumps_json(second)
 
 
 # ---- the settings of an entry ----
@@ -215,7 +216,7 @@ class Official:
 
     def _dataset(self, strength: Any) -> Dataset:
         chosen = {} if self.track.strength == BITS else {self.track.strength: strength}
-        key = strict_json.dumps(chosen)
+        key = dumps_json(chosen)
         if key not in self._datasets:
             drawn = {**self.track.data, **chosen, **self.sources}
             self._datasets[key] = catalog.dataset(self.track.locked["data.dataset"], drawn)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from generators.catalog import did_you_mean
 from generators.dataset import UserError
-from generators.options import did_you_mean
 from suppression_bench.encoder import Encoder, mlp
 from suppression_bench.method import Batch, Info, Method, Output
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from generators import strict_json
 from generators.dataset import UserError, is_source
+from generators.files import dumps_json, loads_json
 from suppression_bench.cell import Cell, SuiteName, settings_key, value_text
 from suppression_bench.results import record as records
 from suppression_bench.results.record import Count, Digest, Positive, Record, Struct
@@ -333,7 +333,7 @@ def read_strictly(path: Path, kind: Any, largest: int, remedy: str) -> Any:
         raise UserError(f"{path}: no such file; {remedy}")
     if path.stat().st_size > largest:
         raise UserError(f"{path}: over {largest} bytes is no file of `bench check`")
-    content = strict_json.loads(path.read_bytes(), str(path))
+    content = loads_json(path.read_bytes(), str(path))
     return records.convert(content, kind, str(path), "restore the file or record it anew")
 
 
@@ -344,6 +344,6 @@ def write_by_line(path: Path, head: dict[str, Any], cells: list[dict[str, Any]],
         UserError: the content breaks its own schema (a fault of this program).
     """
     records.convert({**head, "cells": cells}, kind, str(path), "restore the file or record it anew")
-    lines = ",\n".join(strict_json.dumps(cell) for cell in cells)
+    lines = ",\n".join(dumps_json(cell) for cell in cells)
     path.parent.mkdir(parents=True, exist_ok=True)
-    records.write_atomic(path, strict_json.dumps(head)[:-1] + ',"cells":[\n' + lines + "\n]}\n")
+    records.write_atomic(path, dumps_json(head)[:-1] + ',"cells":[\n' + lines + "\n]}\n")

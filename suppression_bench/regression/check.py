@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import msgspec
 
 from generators import executor
-from generators.card import table
 from generators.dataset import UserError
+from generators.describe import table
 from suppression_bench import config
 from suppression_bench.cell import settings_key
 from suppression_bench.regression.baseline import (

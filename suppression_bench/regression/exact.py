@@ -10,8 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from generators.card import table
 from generators.dataset import UserError
+from generators.describe import table
 from suppression_bench.cell import SuiteName, settings_key
 from suppression_bench.regression.baseline import read_strictly, write_by_line
 from suppression_bench.regression.check import Line, Rendered, SuiteCells, fault_list, joined

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from generators import strict_json
 from generators.dataset import UserError
+from generators.files import dumps_json, loads_json
 from suppression_bench.cell import Cell, digest_of
 
 NAME = "result.json"
@@ -227,7 +227,7 @@ def to_json(record: Record) -> str:
     Raises:
         ValueError: a number that is not finite (JSON has none).
     """
-    return strict_json.dumps(msgspec.to_builtins(record))
+    return dumps_json(msgspec.to_builtins(record))
 
 
 def write(folder: Path, record: Record) -> None:
@@ -268,7 +268,7 @@ def parse(text: str | bytes, what: str) -> Record:
     Raises:
         UserError: as `read`.
     """
-    content = strict_json.loads(text, what, floats=True)
+    content = loads_json(text, what, floats=True)
     if isinstance(content, dict) and isinstance(content.get("schema"), int) and content["schema"] < SCHEMA:
         raise UserError(f"{what}: schema {content['schema']} is not {SCHEMA}: {OLD}")
     record = convert(content, Record, what, "delete the file and run the cell again")
@@ -373,7 +373,7 @@ def read_plan(path: Path) -> list[Planned]:
         UserError: it is no strict JSON, or no plan.
     """
     remedy = "delete the file, and run the suite again or read the records alone"
-    content = strict_json.loads(path.read_bytes(), str(path), floats=True)
+    content = loads_json(path.read_bytes(), str(path), floats=True)
     if isinstance(content, list) and any(isinstance(e, dict) and "data" in (e.get("spec") or {}) for e in content):
         raise UserError(f"{path}: {OLD}")
     return convert(content, list[Planned], f"{path}: a plan of cells", remedy)
@@ -381,4 +381,4 @@ def read_plan(path: Path) -> list[Planned]:
 
 def write_plan(path: Path, planned: list[Planned]) -> None:
     """Write the plan of a run's folder."""
-    write_atomic(path, strict_json.dumps(msgspec.to_builtins(planned)) + "\n")
+    write_atomic(path, dumps_json(msgspec.to_builtins(planned)) + "\n")

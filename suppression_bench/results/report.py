@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from generators import registry, strict_json
+from generators import registry
+from generators.files import dumps_json, loads_json
 from suppression_bench.cell import Cell, value_text
 from suppression_bench.results import figures, reproduce, tables
 from suppression_bench.results.frame import FLOOR, TOPIC, Study, heading, strength_order, title
@@ -106,7 +107,7 @@ def _methods(study: Study, cells: list[dict]) -> list[dict[str, Any]]:
         for row in sorted(rows, key=lambda row: strength_order(row["strength"])):
             spec = study.cells[row["id"]]
             specs.setdefault(
-                (strict_json.dumps(msgspec.to_builtins(spec.dataset)), row["digest"]), (spec, row["digest"])
+                (dumps_json(msgspec.to_builtins(spec.dataset)), row["digest"]), (spec, row["digest"])
             )
         methods.append(
             {
@@ -130,7 +131,7 @@ def _by_data(specs: Sequence[tuple[Cell, str]]) -> list[tuple[list[Cell], str]]:
     groups: dict[tuple, tuple[list[Cell], str]] = {}
     for spec, digest in specs:
         dataset = msgspec.structs.replace(spec.dataset, bits=0)
-        key = strict_json.dumps(msgspec.to_builtins(dataset)), _settings(spec), digest
+        key = dumps_json(msgspec.to_builtins(dataset)), _settings(spec), digest
         groups.setdefault(key, ([], digest))[0].append(spec)
     return list(groups.values())
 
@@ -155,7 +156,7 @@ def _datasets(study: Study) -> list[dict[str, Any]]:
         dataset = msgspec.structs.replace(cell.dataset, bits=0)
         digest = study.records[key].data.digest if key in study.records else ""
         options = {name: value for name, value in sorted(dataset.options.items()) if value is not None}
-        datasets[strict_json.dumps([msgspec.to_builtins(dataset), digest])] = {
+        datasets[dumps_json([msgspec.to_builtins(dataset), digest])] = {
             "dataset": dataset.name,
             "version": dataset.version,
             "seed": dataset.seed,
@@ -169,6 +170,6 @@ def _datasets(study: Study) -> list[dict[str, Any]]:
 
 def _tally(parts: Iterable[dict]) -> list[dict[str, Any]]:
     # Different mappings and how many cells have each, the most frequent first.
-    counts = Counter(strict_json.dumps(part) for part in parts)
+    counts = Counter(dumps_json(part) for part in parts)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [{"cells": count, **strict_json.loads(text, "a record", floats=True)} for text, count in ordered]
+    return [{"cells": count, **loads_json(text, "a record", floats=True)} for text, count in ordered]

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from generators import executor, shards
 from generators.dataset import UserError
+from generators.manifest import Manifest
 from generators.sources import data_root
 
 Value = TypeVar("Value")
@@ -50,9 +51,9 @@ class DecodedSplit:
         UserError: a damaged shard, or a disk that does not return what was written.
     """
 
-    def __init__(self, folder: Path, manifest: dict, name: str):
+    def __init__(self, folder: Path, manifest: Manifest, name: str):
         self.folder, self.manifest, self.name = folder, manifest, name
-        self.cache, self.content = cache_folder(manifest, name), manifest["splits"][name]["content_digest"]
+        self.cache, self.content = cache_folder(manifest, name), manifest.splits[name].content_digest
         self._pixels = self._read(self._open_pixels)
         self.images = self._pixels.images
 
@@ -114,18 +115,18 @@ class _PixelFile:
         ]
 
 
-def cache_folder(manifest: dict, split: str) -> Path:
+def cache_folder(manifest: Manifest, split: str) -> Path:
     """Where a split is kept: below the data root, by its content."""
-    return data_root() / "decoded" / manifest["splits"][split]["content_digest"]
+    return data_root() / "decoded" / manifest.splits[split].content_digest
 
 
-def is_decoded(manifest: dict, split: str) -> bool:
+def is_decoded(manifest: Manifest, split: str) -> bool:
     """Whether a split has a cache of the right size; whether its bytes are right is seen when they are read."""
     cache, size = cache_folder(manifest, split), int(np.prod(_shape(manifest, split)))
     return (cache / LABELS).is_file() and (cache / PIXELS).is_file() and (cache / PIXELS).stat().st_size > size
 
 
-def decode(folder: Path, manifest: dict, splits: list[str], workers: int = 1) -> None:
+def decode(folder: Path, manifest: Manifest, splits: list[str], workers: int = 1) -> None:
     """Decode splits into the cache, each shard by whoever is free; the bytes are the same for any number of workers.
 
     Each file is written under a temporary name and appears by rename, so a kill leaves nothing that is taken for whole.
@@ -139,21 +140,21 @@ def decode(folder: Path, manifest: dict, splits: list[str], workers: int = 1) ->
     Raises:
         UserError: a damaged shard, or samples that are not the manifest's.
     """
-    image_bytes = int(np.prod(manifest["picture_shape"]))
+    image_bytes = int(np.prod(manifest.image_shape))
     partials: dict[str, Path] = {}
     parts: list[_Part] = []
     try:
         for split in splits:
-            described, first = manifest["splits"][split], 0
+            described, first = manifest.splits[split], 0
             cache = cache_folder(manifest, split)
             cache.mkdir(parents=True, exist_ok=True)
             partials[split] = _temporary(cache / PIXELS)
             partials[split].touch(exist_ok=False)
-            for entry in described["shards"]:
-                shape = tuple(manifest["picture_shape"])
-                parts.append(_Part(folder, entry, shape, split, described["content_digest"], partials[split], first))
-                first += entry["count"]
-        seconds = sum(part.entry["count"] for part in parts) * (SECONDS_PER_SAMPLE + SECONDS_PER_BYTE * image_bytes)
+            for shard in described.shards:
+                content = described.content_digest
+                parts.append(_Part(folder, shard, manifest.image_shape, split, content, partials[split], first))
+                first += shard.count
+        seconds = sum(part.shard.count for part in parts) * (SECONDS_PER_SAMPLE + SECONDS_PER_BYTE * image_bytes)
         decoded: dict[int, _Decoded] = {}
         for outcome in executor.run(_decode_part, parts, min(workers, 1 + int(seconds / SECONDS_PER_WORKER))):
             if outcome.error is not None:
@@ -172,7 +173,7 @@ class _Part:
     """A shard and where its images go: behind the `first` images of the split's file."""
 
     folder: Path
-    entry: dict
+    shard: shards.ShardEntry
     shape: tuple[int, int, int]
     split: str
     content: str
@@ -190,26 +191,26 @@ class _Decoded:
 
 
 def _decode_part(part: _Part, note: Callable) -> _Decoded:
-    shards.check_shard(part.folder, part.entry)
+    shards.check_shard(part.folder, part.shard)
     image_bytes = int(np.prod(part.shape))
     decoded, block, together = _Decoded([], [], []), bytearray(), max(1, BLOCK // image_bytes)
     with open(part.path, "r+b") as file:  # written in a row: a fresh memory map faults at each page
         file.seek(part.first * image_bytes)
-        samples = shards.read_shard(part.folder / part.entry["name"], part.shape, part.entry["count"])
+        samples = shards.read_shard(part.folder / part.shard.name, part.shape, part.shard.count)
         for position, (image, record, digest) in enumerate(samples, 1):
             block += image.tobytes()
             decoded.labels.append(record["labels"])
             decoded.digests.append(digest)
-            if position % together == 0 or position == part.entry["count"]:
+            if position % together == 0 or position == part.shard.count:
                 file.write(block)
                 decoded.blocks.append((len(block) // image_bytes, _digest(part.content, block)))
                 block.clear()
     return decoded
 
 
-def _finish(folder: Path, manifest: dict, split: str, partial: Path, results: list[_Decoded]) -> None:
+def _finish(folder: Path, manifest: Manifest, split: str, partial: Path, results: list[_Decoded]) -> None:
     # All parts together: are they the manifest's samples? Then both files get their names.
-    content = manifest["splits"][split]["content_digest"]
+    content = manifest.splits[split].content_digest
     if hashlib.sha256(b"".join(digest for part in results for digest in part.digests)).hexdigest() != content:
         raise UserError(f"{folder}: the samples of split {split} are not those of the manifest; run `bench verify`")
     cache = cache_folder(manifest, split)
@@ -240,8 +241,8 @@ def _digest(content: str, body) -> str:
     return digest.hexdigest()
 
 
-def _shape(manifest: dict, split: str) -> tuple[int, ...]:
-    return manifest["splits"][split]["count"], *manifest["picture_shape"]
+def _shape(manifest: Manifest, split: str) -> tuple[int, ...]:
+    return manifest.splits[split].count, *manifest.image_shape
 
 
 def _temporary(path: Path) -> Path:

@@ -3,10 +3,11 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from suppression_bench.cli import main
+from suppression_bench.cli import COMMANDS, OF_A_DATASET, app_for, main
 
 
 def bench(*arguments) -> int:
@@ -20,14 +21,31 @@ def randbit(tmp_path_factory):
     return folder
 
 
-def test_help_loads_no_heavy_library():
+HEAVY = ("torch", "pandas", "sklearn", "matplotlib")
+
+
+def test_help_pages_name_their_command_and_load_no_heavy_library():
+    pages = [[], ["leaderboard"], *(name.split() for name in COMMANDS), ["generate", "randbit"]]
     code = (
-        "import sys; from suppression_bench.cli import main; assert main(['--help']) == 0; "
-        "print([name for name in ('torch', 'pandas', 'sklearn', 'matplotlib', 'jsonargparse') if name in sys.modules])"
+        f"import sys; from suppression_bench.cli import main; main([]); light = 'numpy' not in sys.modules; "
+        f"answers = [main([*page, '--help']) for page in {pages}]; "
+        f"print(light, set(answers), [name for name in {HEAVY} if name in sys.modules])"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip().endswith("[]")
-    assert "generate" in answer.stdout and "bench run quick" in answer.stdout
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert answer.strip().endswith("True {0} []"), "numpy in the overview, or a heavy library in a page"
+    assert "bench run quick" in answer
+    assert all(f"Usage: bench {' '.join(name.split())} " in answer for name in COMMANDS)
+
+
+def test_every_command_has_a_summary_and_every_option_a_text():
+    for name in COMMANDS:
+        words = [*name.split(), *(["randbit"] if name in OF_A_DATASET else [])]
+        app = app_for(words)
+        for word in name.split():
+            app = app[word]
+        assert app.help and app.help[0].isupper(), name
+        for argument in app.assemble_argument_collection(parse_docstring=True):
+            assert argument.parameter.help or argument.children, f"{name} {argument.name}"
 
 
 def test_version_and_list(capsys):
@@ -38,7 +56,7 @@ def test_version_and_list(capsys):
 
 
 FAULTS = [
-    (["frobnicate"], ["unknown command", "known: check, conformance"]),
+    (["frobnicate"], ["unknown command 'frobnicate'", "check, conformance"]),
     (["run", "quikc"], ["unknown suite 'quikc'", "did you mean 'quick'"]),
     (["run"], ["give a suite"]),
     (["run", "quick", "--metod", "x"], ["unknown argument '--metod'", "did you mean '--method'"]),
@@ -49,7 +67,18 @@ FAULTS = [
     (["run", "quick", "--only", "bits=2020-13-45"], ["'bits=2020-13-45'", "not valid YAML"]),
     (["run", "quick", "--set", "kinds=[lbfgs"], ["'kinds=[lbfgs'", "not valid YAML"]),
     (["run", "quick", "--set", "temprature=1"], ["unknown setting 'temprature'", "did you mean 'temperature'"]),
-    (["run", "quick", "--set", "epochs"], ["write key=value"]),
+    (["run", "quick", "--set", "epochs"], ["'epochs'", "key=value"]),
+    (["run", "--only", "bits=0", "quick"], ["--only 'quick'", "key=value", "before --only"]),
+    (["run", "quick", "--set"], ["--set needs a value", "bench run --help"]),
+    (["run", "quick", "--seeds"], ["--seeds needs a value"]),
+    (["run", "quick", "--no-trace"], ["'--no-trace'", "did you mean '--trace'"]),
+    (["run", "quick", "--device", "gpu"], ["--device", "'gpu'", "auto, cpu, cuda"]),
+    (["run", "quick", "small"], ["'small'", "too many"]),
+    (["leaderboard", "chekc"], ["unknown command 'chekc'", "did you mean 'check'"]),
+    (["submit", "{randbit}", "--url", "https://example.org"], ["--name is missing"]),
+    (["speed", "--steps", "1.5"], ["--steps must be an integer, got '1.5'"]),
+    (["leaderboard", "rerun", "x", "--hours", "nan"], ["--hours must be a number, got 'nan'"]),
+    (["table", "{randbit}", "--out", ""], ["--out must be a path"]),
     (["run", "quick", "--set", "bits=33"], ["data.bits 33 is not in 0..32"]),
     (["run", "--data", "{randbit}", "--method", "simclar"], ["unknown method 'simclar'", "did you mean 'simclr'"]),
     (["run", "--data", "{randbit}"], ["needs --method"]),
@@ -81,12 +110,12 @@ FAULTS = [
 def test_a_fault_is_a_sentence(arguments, parts, randbit, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "out"
-    places = {"randbit": randbit, "tmp": tmp_path, "out": out}
-    assert bench(*[argument.format(**places) for argument in arguments]) == 2
-    said = capsys.readouterr()
-    assert "Traceback" not in said.err and said.err.startswith("bench: error: ")
+    paths = {"randbit": randbit, "tmp": tmp_path, "out": out}
+    assert bench(*[argument.format(**paths) for argument in arguments]) == 2
+    output = capsys.readouterr()
+    assert "Traceback" not in output.err and output.err.startswith("bench: error: ")
     for part in parts:
-        assert part in said.err
+        assert part in output.err
     assert not out.exists() and not (tmp_path / "runs").exists(), "nothing may be half-written"
 
 
@@ -97,14 +126,14 @@ def test_every_fault_of_a_suite_file_at_once(tmp_path, capsys):
         "cells:\n  - {method: simclr, grid: {bits: [0]}, set: {train: {epochs: many}}}\n  - {method: simclar}\n"
     )
     assert bench("run", suite, "--out", tmp_path / "out") == 2
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     for part in (
         "unknown key 'titel'",
         "seeds must be a list",
         "epochs must be an integer",
         "unknown method 'simclar'",
     ):
-        assert part in said
+        assert part in output
     assert not (tmp_path / "out").exists()
 
 
@@ -133,32 +162,61 @@ def test_one_cell_from_data_to_table(randbit, tmp_path, capsys, monkeypatch):
     assert {probe["feature"] for probe in record["probes"]} == {"digit", "bit00", "bit01"}
     assert all(probe["n"] == 100 and probe["train_n"] == 300 for probe in record["probes"])
     capsys.readouterr()
-    for form, mark in (("markdown", "| simclr"), ("csv", "method,"), ("latex", r"\toprule"), ("json", '"accuracy"'),
-                       ("html", "<table")):  # fmt: skip
+    for form, mark in (
+        ("markdown", "| simclr"),
+        ("csv", "method,"),
+        ("latex", r"\toprule"),
+        ("json", '"accuracy"'),
+        ("html", "<table"),
+    ):
         assert bench("table", out, "--format", form) == 0
         assert mark in capsys.readouterr().out
     for wrong in (["--probe", "sgd"], ["--long", "--format", "latex"]):
         assert bench("table", out, *wrong) == 2
+    capsys.readouterr()
     monkeypatch.chdir(tmp_path)
-    for place in (["--out", tmp_path / "none/x.md"], ["--out=none/x.md"], ["--out", "./none/x.md"], ["--out", "."]):
-        assert bench("table", out, *place) == 4
+    for path in (["--out", tmp_path / "none/x.md"], ["--out=none/x.md"], ["--out", "./none/x.md"], ["--out", "."]):
+        assert bench("table", out, *path) == 4
     assert bench("report", out, "--out=./none/x.html") == 4
     (tmp_path / "report.html").mkdir()
     assert bench("report", out) == 4
-    said = capsys.readouterr().err
-    assert "Traceback" not in said and said.count("name another place") == 6
+    output = capsys.readouterr().err
+    assert "Traceback" not in output and output.count("bench: error: ") == output.count("\n") == 6
     assert bench("plot", out, "--out", tmp_path / "x.png") == 2  # one strength is no curve
     assert "two strengths" in capsys.readouterr().err
 
 
-def test_more_data_is_no_other_number(randbit, tmp_path):
+def test_the_same_cell_twice_gives_the_same_record(randbit, tmp_path):
     """The same cell twice gives the same record but for the clock."""
-    found = []
+    runs = []
     for name in ("a", "b"):
         out = tmp_path / name
         assert (
             bench("run", "--data", randbit, "--method", "untrained", "--seeds", 2, "--set", "bits=1", "--out", out) == 0
         )
         records = [json.loads(path.read_text()) for path in sorted(out.rglob("result.json"))]
-        found.append([(record["id"], record["spec"], record["probes"]) for record in records])
-    assert found[0] == found[1] and len(found[0]) == 2
+        runs.append([(record["id"], record["spec"], record["probes"]) for record in records])
+    assert runs[0] == runs[1] and len(runs[0]) == 2
+
+
+def shell(line: str) -> subprocess.CompletedProcess:
+    line = line.replace("bench", f"{sys.executable} -m suppression_bench")
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, cwd=Path(__file__).parents[2]
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "exit_code", "words"),
+    [
+        ("bench list methods losses --full | head -1", 0, []),
+        ("bench --help | head -1", 0, []),
+        ("bench list >&-", 0, []),
+        ("bench list > /dev/full", 4, ["No space left"]),
+        ("bench table docs/results/quick --out /proc/table.md", 4, ["/proc/table.md"]),
+    ],
+)
+def test_a_closed_pipe_is_no_fault_and_a_full_disk_is_one_sentence(line, exit_code, words):
+    answer = shell(line)
+    assert answer.returncode == exit_code, answer.stderr
+    assert answer.stderr.count("\n") == bool(words) and all(word in answer.stderr for word in words)

@@ -10,8 +10,9 @@ import time
 import pytest
 from PIL import Image
 
-from generators import manifest, strict_json
-from generators.verify import verify
+from generators import manifest
+from generators.files import dumps_json
+from generators.inspect import verify
 from suppression_bench.cli import main
 
 
@@ -26,7 +27,7 @@ def data(tmp_path_factory):
     return folder
 
 
-OWN = '''
+USER_DATASET = '''
 """A dataset of a user."""
 import numpy as np
 from generators.dataset import Dataset, Feature
@@ -48,9 +49,9 @@ class Own(Dataset):
 '''
 
 
-def own(folder, option="size", label="int(stream.below(0, [2], 1)[0])"):
+def write_dataset(folder, option="size", label="int(stream.below(0, [2], 1)[0])"):
     folder.mkdir(exist_ok=True, parents=True)
-    (folder / "own.py").write_text(OWN.format(option=option, label=label))
+    (folder / "own.py").write_text(USER_DATASET.format(option=option, label=label))
     return folder / "own.py"
 
 
@@ -107,15 +108,18 @@ def test_a_fault_is_a_sentence(arguments, parts, data, tmp_path, capsys, monkeyp
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
-    places = {
-        "data": data, "tmp": work, "out": work / "out", "clash": own(tmp_path / "clash", "seed"),
-        "deep_clash": own(tmp_path / "other", "dataset"),
-        "broken": own(tmp_path / "broken", label="1 // (index % 2)"),
-    }  # fmt: skip
-    assert bench(*[argument.format(**places) for argument in arguments]) == 2
-    said = capsys.readouterr()
-    assert said.err.startswith("bench: error: ") and "Traceback" not in said.err and said.err.count("\n") == 1
-    assert all(part in said.err for part in parts), said.err
+    paths = {
+        "data": data,
+        "tmp": work,
+        "out": work / "out",
+        "clash": write_dataset(tmp_path / "clash", "seed"),
+        "deep_clash": write_dataset(tmp_path / "other", "dataset"),
+        "broken": write_dataset(tmp_path / "broken", label="1 // (index % 2)"),
+    }
+    assert bench(*[argument.format(**paths) for argument in arguments]) == 2
+    output = capsys.readouterr()
+    assert output.err.startswith("bench: error: ") and "Traceback" not in output.err and output.err.count("\n") == 1
+    assert all(part in output.err for part in parts), output.err
     assert not list(work.iterdir()), "nothing may be half-written"
 
 
@@ -123,9 +127,9 @@ def test_a_fault_is_a_sentence(arguments, parts, data, tmp_path, capsys, monkeyp
 def test_help_comes_without_a_dataset_and_with_one(command, capsys):
     for arguments in ([command, "--help"], [command, "randbit", "--help"], [command, "-h"]):
         assert bench(*arguments) == 0
-        said = capsys.readouterr().out
-        assert f"bench {command}" in said
-        assert ("--image-source" in said) == (command == "verify" or (len(arguments) == 3 and command != "describe"))
+        output = capsys.readouterr().out
+        assert f"bench {command}" in output
+        assert ("--image-source" in output) == (command == "verify" or (len(arguments) == 3 and command != "describe"))
 
 
 def test_huge_numbers_are_answered_at_once(tmp_path, capsys):
@@ -149,7 +153,7 @@ def test_the_size_is_said_before_anything_is_written(tmp_path, capsys):
 
 
 def test_bounds_in_a_list_serve_a_folder_as_well_as_a_preview(tmp_path):
-    path = own(tmp_path / "user")
+    path = write_dataset(tmp_path / "user")
     assert bench("generate", path, "--out", tmp_path / "out") == 0
     assert bench("verify", tmp_path / "out", "--deep", "--dataset", path) == 0
     assert bench("preview", path, "--out", tmp_path / "a.png") == 0
@@ -175,11 +179,11 @@ def test_relative_places_with_spaces_and_two_workers(name, tmp_path, monkeypatch
 
 
 FORGED = {
-    "source a number": lambda found: found["sources"].update(images=3),
-    "source without licence": lambda found: found["sources"]["digits"].pop("licence"),
-    "classes a text": lambda found: found["sources"]["digits"].update(classes="abc"),
-    "code without label": lambda found: found.update(constant_channels={"max": 3}),
-    "code without channels": lambda found: found.update(constant_channels={"label": "code", "max": 0}),
+    "source a number": lambda content: content["sources"].update(images=3),
+    "source without licence": lambda content: content["sources"]["digits"].pop("licence"),
+    "classes a text": lambda content: content["sources"]["digits"].update(classes="abc"),
+    "code without label": lambda content: content.update(constant_channels={"max": 3}),
+    "code without channels": lambda content: content.update(constant_channels={"label": "code", "max": 0}),
 }
 
 
@@ -188,14 +192,14 @@ def test_forged_manifests_are_refused_by_every_command(case, data, tmp_path, cap
     import shutil
 
     folder = shutil.copytree(data, tmp_path / "copy")
-    found = json.loads((folder / manifest.NAME).read_text())
-    FORGED[case](found)
-    found["content_digest"] = manifest.overall_digest(found)
-    (folder / manifest.NAME).write_text(strict_json.dumps(found))
+    content = json.loads((folder / manifest.NAME).read_text())
+    FORGED[case](content)
+    content["content_digest"] = manifest.overall_digest(content)
+    (folder / manifest.NAME).write_text(dumps_json(content))
     for command in (["verify"], ["verify", "--deep"], ["describe"], ["preview", "--out", tmp_path / "x.png"]):
         assert bench(command[0], folder, *command[1:]) == 2
-        said = capsys.readouterr().err
-        assert "manifest.json: " in said and "Traceback" not in said
+        output = capsys.readouterr().err
+        assert "manifest.json: " in output and "Traceback" not in output
     assert not (tmp_path / "x.png").exists()
 
 
@@ -211,11 +215,11 @@ def test_a_stopped_generation_goes_on(kind, workers, tmp_path):
     while len(list(out.glob("*.tar"))) < 2 and process.poll() is None and time.monotonic() < until:
         time.sleep(0.005)
     process.send_signal(kind)
-    said = process.communicate(timeout=60)[1]
+    output = process.communicate(timeout=60)[1]
     if process.returncode == 0:
         pytest.skip("it was faster than the signal")
-    assert process.returncode == 130 and said.endswith("goes on where this one stopped\n"), said
-    assert workers > 1 or "Traceback" not in said
+    assert process.returncode == 130 and output.endswith("goes on where this one stopped\n"), output
+    assert workers > 1 or "Traceback" not in output
     assert not (out / manifest.NAME).exists() and len(list(out.glob("*.tar"))) >= 2
     kept = {path: path.stat().st_mtime_ns for path in out.glob("*.tar")}
     assert bench(*generate) == 0

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from suppression_bench.cell import Probing
-from suppression_bench.evaluation.lbfgs import Problem, fit
+from suppression_bench.evaluation.lbfgs import Objective, Problem, fit
 from suppression_bench.evaluation.probes import standardisation
 
 
@@ -131,3 +131,11 @@ def test_large_and_useless_features_stay_finite():
     features[:, 1] = 0
     [found] = fit(features, [Problem(torch.arange(50) % 3, 3, 1e-2)])
     assert torch.isfinite(found.weights).all()
+
+
+def test_a_problem_that_cannot_descend_ends_at_once(monkeypatch):
+    calls, original = [], Objective.__call__
+    monkeypatch.setattr(Objective, "__call__", lambda self, weights: (calls.append(1), original(self, weights))[1])
+    features = 1e30 * torch.randn(50, 4, generator=torch.Generator().manual_seed(0))  # squares beyond float32
+    [solution] = fit(features, [Problem(torch.arange(50) % 3, 3, 1e-2)])
+    assert not solution.converged and torch.isfinite(solution.weights).all() and len(calls) < 100

@@ -59,7 +59,7 @@ def test_bytes_equal_the_standard_librarys(tmp_path, made, samples):
         result = shards.write_shard(tmp_path / "a.tar", few, made.features)
         own = (tmp_path / "a.tar").read_bytes()
         assert own == tar_of(members(few), tmp_path / "b.tar").read_bytes()
-        assert (result.bytes, result.sha256) == (len(own), hashlib.sha256(own).hexdigest())
+        assert (result.size, result.sha256) == (len(own), hashlib.sha256(own).hexdigest())
         assert (result.name, result.count) == ("a.tar", len(few))
         assert len(read(tmp_path / "a.tar", count=len(few))) == len(few)
         assert not list(tmp_path.glob("*.tmp"))
@@ -86,7 +86,7 @@ def test_content_digest_recomputed_with_tarfile_and_pillow(tmp_path, made, sampl
             for letter in fields["labels"]["letters"]:
                 letters[letter] += 1
     assert result.digests == b"".join(digests)
-    assert result.content_digest == hashlib.sha256(b"".join(digests)).hexdigest()
+    assert result.entry.content_digest == hashlib.sha256(b"".join(digests)).hexdigest()
     assert result.class_counts == {"parity": parity, "letters": letters}
     for sample, (picture, record, digest) in zip(samples, read(tmp_path / "a.tar"), strict=True):
         assert np.array_equal(picture, sample.image) and digest == digests[sample.index]

@@ -6,8 +6,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from generators import catalog, registry, strict_json
+from generators import catalog, registry
 from generators.dataset import UserError
+from generators.files import dumps_json
 from suppression_bench.cell import Cell, value_text
 from suppression_bench.config import Request, cells_of_suite
 from suppression_bench.leaderboard import entry as entries
@@ -29,8 +30,8 @@ def test_every_cell_of_the_suite_obeys_its_track(name):
         cell = located.cell
         assert tracks.faults(track, entries.without_strength(cell, track.strength)) == []
         assert cell.strength and cell.strength.key == track.strength and track.has(cell.strength.value)
-        strengths.add(strict_json.dumps(cell.strength.value))
-    assert strengths == {strict_json.dumps(value) for value in track.grid}
+        strengths.add(dumps_json(cell.strength.value))
+    assert strengths == {dumps_json(value) for value in track.grid}
 
 
 @pytest.mark.parametrize("name", tracks.names())

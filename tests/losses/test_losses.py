@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional as F
 
 from generators import catalog
+from generators.catalog import parameters
 from generators.dataset import UserError
-from generators.options import parameters
 from suppression_bench.conformance import losses, naive
 from suppression_bench.conformance.losses import check_loss
 from suppression_bench.conformance.toy import Check

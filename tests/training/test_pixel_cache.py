@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 from small_cells import CPU, make_cell, make_data
 
-from generators import build, catalog, manifest, shards
+from generators import catalog, manifest, shards
+from generators.build import build
 from generators.dataset import UserError
 from suppression_bench import run as running
 from suppression_bench.cli import main
@@ -28,7 +30,7 @@ SPLITS = ["pretrain", "probe-test"]
 def folder(tmp_path, monkeypatch):
     """70 and 30 samples in shards of 20, and a cache of their own."""
     monkeypatch.setenv("SUPPRESSION_BENCH_CACHE", str(tmp_path / "cache"))
-    build.build(catalog.dataset("randbit", {"train": 70, "test": 30}), tmp_path / "data", shard_size=20)
+    build(catalog.dataset("randbit", {"train": 70, "test": 30}), tmp_path / "data", shard_size=20)
     return tmp_path / "data"
 
 
@@ -57,16 +59,16 @@ def decodings(monkeypatch):
 
 
 def test_the_cache_is_the_shards_in_a_row(folder, tmp_path):
-    facts = manifest.read(folder).builtins()
+    facts = manifest.read(folder)
     pixel_cache.decode(folder, facts, SPLITS)
     assert len(files(tmp_path)) == 4
     for split in SPLITS:
-        described = facts["splits"][split]
+        described = facts.splits[split]
         rows = []
-        for entry in described["shards"]:
-            rows += shards.read_shard(folder / entry["name"], (28, 28, 1), entry["count"])
+        for shard in described.shards:
+            rows += shards.read_shard(folder / shard.name, (28, 28, 1), shard.count)
         expected = np.stack([row[0] for row in rows])
-        assert described["content_digest"] == hashlib.sha256(b"".join(row[2] for row in rows)).hexdigest()
+        assert described.content_digest == hashlib.sha256(b"".join(row[2] for row in rows)).hexdigest()
         pixels, _ = cached(folder, split)
         assert pixels.read_bytes()[: expected.size] == expected.tobytes()
         decoded = pixel_cache.DecodedSplit(folder, facts, split)
@@ -79,7 +81,7 @@ def test_workers_make_the_same_bytes_and_few_samples_take_one(folder, tmp_path, 
     monkeypatch.setattr(
         pixel_cache.executor, "run", lambda f, specs, workers: (teams.append(workers), original(f, specs, workers))[1]
     )
-    facts = manifest.read(folder).builtins()
+    facts = manifest.read(folder)
     pixel_cache.decode(folder, facts, SPLITS, workers=8)
     alone = files(tmp_path)
     shutil.rmtree(tmp_path / "cache" / "decoded")
@@ -208,8 +210,9 @@ def test_a_damaged_shard_is_refused_when_the_cache_is_made(folder, damage):
 
 
 def test_samples_that_are_not_the_manifests_are_refused(folder, tmp_path):
-    facts = manifest.read(folder).builtins()
-    facts["splits"]["pretrain"]["content_digest"] = "0" * 64
+    facts = manifest.read(folder)
+    wrong = msgspec.structs.replace(facts.splits["pretrain"], content_digest="0" * 64)
+    facts = msgspec.structs.replace(facts, splits={**facts.splits, "pretrain": wrong})
     with pytest.raises(UserError, match="manifest"):
         pixel_cache.decode(folder, facts, ["pretrain"])
     assert not files(tmp_path)
@@ -241,7 +244,7 @@ MOMENTS = ["_decode_part:1", "_decode_part:5", "_finish:1", "replace:1", "write_
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_kill_leaves_nothing_that_is_taken_for_whole(folder, decodings, moment):
-    facts = manifest.read(folder).builtins()
+    facts = manifest.read(folder)
     ended = subprocess.run([sys.executable, "-c", KILLED, str(folder), moment], env=os.environ, capture_output=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     whole = SPLITS[:1] if moment == "replace:4" else []  # the fourth rename is the second split's labels

@@ -23,8 +23,8 @@ cells:
   - {method: untrained, grid: {bits: [0, 2]}, seeds: [0, 1, 2]}
 """
 
-OWN = '''
-"""A method of one's own."""
+METHOD = '''
+"""A method of a user."""
 import torch
 from suppression_bench.method import Method, Output
 
@@ -55,7 +55,7 @@ def bench(*arguments) -> int:
 
 @pytest.fixture
 def suite(tmp_path):
-    (tmp_path / "mine.py").write_text(OWN)
+    (tmp_path / "mine.py").write_text(METHOD)
     (tmp_path / "suite.yaml").write_text(SUITE)
     return tmp_path
 
@@ -71,8 +71,8 @@ def numbers(folder) -> dict:
 def test_a_suite_restarts_where_it_was(suite, capsys):
     out = suite / "out"
     assert bench("run", suite / "suite.yaml", "--out", out, "--workers", 1) == 0
-    said = capsys.readouterr().out
-    assert "generating randbit" in said and "untrained" in said
+    output = capsys.readouterr().out
+    assert "generating randbit" in output and "untrained" in output
     for name in ("table.md", "table.csv", "long.csv", "curves.png", "curves.svg"):
         assert (out / name).stat().st_size > 0
     table = (out / "table.md").read_text()
@@ -128,12 +128,12 @@ def test_a_bad_cell_does_not_stop_the_others(suite, capsys, fault, status):
     out = suite / "out"
     only = ["--only", "bits=2", "--workers", 2]
     assert bench("run", suite / "suite.yaml", "--out", out, *only) == 1
-    found = records(out)
-    bad = [record for record in found.values() if record["spec"]["method"]["name"] == "mine"]
+    ended = records(out)
+    bad = [record for record in ended.values() if record["spec"]["method"]["name"] == "mine"]
     assert [record["run"]["status"] for record in bad] == [status]
-    assert sum(record["run"]["status"] == "ok" for record in found.values()) == 4
-    said = capsys.readouterr()
-    assert status in said.err and "Traceback" not in said.err
+    assert sum(record["run"]["status"] == "ok" for record in ended.values()) == 4
+    output = capsys.readouterr()
+    assert status in output.err and "Traceback" not in output.err
     assert f"{status} (seed 0)" in (out / "table.md").read_text()
 
 
@@ -144,7 +144,7 @@ def test_a_users_own_method_and_its_edit(suite, tmp_path):
     assert bench(*flags, tmp_path / "out") == 0
     [first] = records(tmp_path / "out").values()
     assert first["spec"]["method"]["name"] == "mine" and str(tmp_path) not in json.dumps(first)
-    (suite / "mine.py").write_text(OWN + "\n# edited\n")
+    (suite / "mine.py").write_text(METHOD + "\n# edited\n")
     assert bench(*flags, tmp_path / "out") == 0
     assert len(records(tmp_path / "out")) == 2, "an edited file is another cell"
 
@@ -158,6 +158,6 @@ def test_supervised_on_multidigits_both_forms(tmp_path):
         flags = ["--set", "encoder.name=randbit_conv", "epochs=1", "batch_size=30", "warmup_epochs=0", "--out", out]
         assert bench("run", "--data", data, "--method", "supervised", *flags) == 0
         [record] = records(out).values()
-        wanted = {"digit"} if form[0] == "--count" else {"digit_10", "digit_24"}
-        assert {probe["feature"] for probe in record["probes"]} == wanted
+        features = {"digit"} if form[0] == "--count" else {"digit_10", "digit_24"}
+        assert {probe["feature"] for probe in record["probes"]} == features
         assert {probe["probe"] for probe in record["probes"]} == {"lbfgs", "sgd"}
