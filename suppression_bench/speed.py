@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from generators.dataset import UserError
+from generators.describe import table
 from suppression_bench.cell import Train
 from suppression_bench.evaluation import probes as probing
 from suppression_bench.evaluation.probes import OnlineProbe, extract

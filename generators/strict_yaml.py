@@ -1,5 +1,0 @@
-"""Strict YAML, under the name that other rooms still use."""
-
-from generators.files import loads_yaml as loads
-
-__all__ = ["loads"]
