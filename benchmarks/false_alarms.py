@@ -31,7 +31,9 @@ MIXED, LOW = 0.2, 0.1  # share and accuracy of the suppressed seeds in a cell of
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="False alarms and power of `bench check`, by drawing seeds again and again.")
+    parser = argparse.ArgumentParser(
+        description="False alarms and power of `bench check`, by drawing seeds again and again."
+    )
     parser.add_argument("--baseline", default=None, help="a file of `bench check --record`; default: synthetic noise")
     parser.add_argument("--checks", type=int, default=400)
     parser.add_argument("--cells", type=int, default=35, help="of a check with synthetic noise")

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import torch
 
-from generators import estimate as sizes
+from generators.build import expected_bytes, size_text
 from generators.dataset import UserError, is_source
 from generators.describe import table
 from generators.sources import pending
@@ -234,17 +234,17 @@ def _data_lines(cells: Sequence[LocatedCell]) -> list[str]:
             lines.append(f"data: {located.cell.dataset.name}: {'; '.join(filter(None, first))}")
             continue
         plan = run.plan_data(located)
-        pairs = plan.facts["options"].items()
+        pairs = plan.facts.options.items()
         shown = " ".join(f"{key}={value_text(value)}" for key, value in pairs if value is not None)
-        name = f"{plan.facts['dataset']} {shown} ({sum(plan.counts.values())} samples)"
+        name = f"{plan.facts.dataset} {shown} ({sum(plan.counts.values())} samples)"
         if plan.dataset is None or plan.is_there:
             lines.append(f"data: {name}: there")
         else:
-            size = sizes.expected_bytes(plan.dataset, located.cell.dataset.seed)
+            size = expected_bytes(plan.dataset, located.cell.dataset.seed)
             missing_bytes += size
-            lines.append(f"data: {name}: would be generated, about {sizes.words(size)}")
+            lines.append(f"data: {name}: would be generated, about {size_text(size)}")
     if missing_bytes and len(lines) > 1:
-        lines.append(f"data: about {sizes.words(missing_bytes)} to generate in all")
+        lines.append(f"data: about {size_text(missing_bytes)} to generate in all")
     return lines
 
 

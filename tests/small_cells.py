@@ -142,7 +142,14 @@ def make_record(
         return {name: changes[name] for name in changes.keys() & struct.__struct_fields__}
 
     spec = make_spec(method, seed, bits, **part(Cell))
-    run_part = {"status": "ok", "steps": 4, "seconds": 1.5, "images_per_second": 10.0, "peak_memory_bytes": 1, "loss": 0.5}
+    run_part = {
+        "status": "ok",
+        "steps": 4,
+        "seconds": 1.5,
+        "images_per_second": 10.0,
+        "peak_memory_bytes": 1,
+        "loss": 0.5,
+    }
     members = sorted({probe.feature for probe in probes if probe.feature.startswith("bit")})
     fields = {
         "schema": records.SCHEMA,

@@ -71,7 +71,10 @@ def test_a_dry_run_says_all_and_writes_nothing(suite, capsys, monkeypatch):
     text = capsys.readouterr().out
     assert "(160 samples): there" in text and sorted(suite.rglob("*")) == before
     assert "cells: 2 finished, 2 finished records of the same setting, 2 unknown; add --measure" in text
-    assert bench("run", "suite.yaml", "--dry-run", "--measure", "--threads", 1, "--out", "elsewhere", "--records", "out") == 0
+    assert (
+        bench("run", "suite.yaml", "--dry-run", "--measure", "--threads", 1, "--out", "elsewhere", "--records", "out")
+        == 0
+    )
     text = capsys.readouterr().out
     assert "cells: 4 finished records of the same setting, 2 first steps measured" in text
     assert sorted(suite.rglob("*")) == before

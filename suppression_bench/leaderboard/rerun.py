@@ -309,9 +309,7 @@ def suite_file(submission: Submission, track: Track, seeds: list[int], sources: 
         "cells": [{"method": references["method"], "grid": {track.strength: track.grid}, "set": chosen}],
     }
     path = folder / "rerun.yaml"
-    plain = loads_json(
-        dumps_json(suite), str(path), floats=True
-    )  # lists for tuples, which YAML would mark
+    plain = loads_json(dumps_json(suite), str(path), floats=True)  # lists for tuples, which YAML would mark
     path.write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
     return path
 

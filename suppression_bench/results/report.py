@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from generators import registry
 from generators.files import dumps_json, loads_json
+from generators.manifest import registered_as
 from suppression_bench.cell import Cell, value_text
 from suppression_bench.results import figures, reproduce, tables
 from suppression_bench.results.frame import FLOOR, TOPIC, Study, heading, strength_order, title
@@ -106,9 +106,7 @@ def _methods(study: Study, cells: list[dict]) -> list[dict[str, Any]]:
         specs = {}  # one for each dataset setting
         for row in sorted(rows, key=lambda row: strength_order(row["strength"])):
             spec = study.cells[row["id"]]
-            specs.setdefault(
-                (dumps_json(msgspec.to_builtins(spec.dataset)), row["digest"]), (spec, row["digest"])
-            )
+            specs.setdefault((dumps_json(msgspec.to_builtins(spec.dataset)), row["digest"]), (spec, row["digest"]))
         methods.append(
             {
                 "heading": about,
@@ -163,7 +161,7 @@ def _datasets(study: Study) -> list[dict[str, Any]]:
             "options": " ".join(f"{name}={value}".replace(" ", "") for name, value in options.items()),
             "digest": digest,
             "command": reproduce.generate(dataset, digest),
-            "known": registry.describe(digest) if digest else "",
+            "known": registered_as(digest) if digest else "",
         }
     return [datasets[key] for key in sorted(datasets)]
 

@@ -120,9 +120,7 @@ def test_a_killed_cell_ends_with_the_same_trace(randbit, tmp_path, monkeypatch):
 
 def test_ids_of_cells_without_a_trace_are_the_old_ones(randbit):
     plain, traced = make_cell("simclr", randbit), make_cell("simclr", randbit, probe__trace=12)
-    assert (
-        make_cell("simclr", randbit, probe__trace=0).cell.id == plain.cell.id
-    )
+    assert make_cell("simclr", randbit, probe__trace=0).cell.id == plain.cell.id
     assert traced.cell.probe.trace == 12 and traced.cell.id != plain.cell.id
     untrained = make_cell("untrained", randbit, probe__trace=12)  # there is no step to look at
     assert untrained.cell.id == make_cell("untrained", randbit).cell.id

@@ -6,9 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from generators import catalog, registry
+from generators import catalog
 from generators.dataset import UserError
 from generators.files import dumps_json
+from generators.manifest import registered
 from suppression_bench.cell import Cell, value_text
 from suppression_bench.config import Request, cells_of_suite
 from suppression_bench.leaderboard import entry as entries
@@ -37,7 +38,7 @@ def test_every_cell_of_the_suite_obeys_its_track(name):
 @pytest.mark.parametrize("name", tracks.names())
 def test_pinned_digests_are_registered_ones(name):
     track = tracks.read(name)
-    known = {entry["content_digest"]: entry for entry in registry.entries()}
+    known = {entry["content_digest"]: entry for entry in registered()}
     for strength, digest in track.digests.items():
         entry = known[digest]
         own = {**track.data, **({} if strength == "all" else {track.strength: [int(n) for n in strength.split("+")]})}
