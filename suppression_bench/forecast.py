@@ -151,7 +151,7 @@ def first_steps(located: LocatedCell, folder: Path, device: torch.device, thread
     cell, before = located.cell, torch.get_num_threads()
     data = Data(folder, cell.dataset.bits)
     samples = data.samples("pretrain", device)
-    method = run.build_method(located, data, len(samples)).to(device, memory_format=torch.channels_last)
+    method = run.build_method(located, data, len(samples)).to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     if not method.trains:
         return None
     steps = cell.train.total_steps(len(samples))
@@ -180,7 +180,7 @@ class _Clock:
     def __init__(self, device: torch.device):
         self.device, self.times = device, [time.perf_counter()]
 
-    def __call__(self, step: int, features: torch.Tensor, ids: torch.Tensor) -> None:
+    def __call__(self, step: int, features: torch.Tensor, index: torch.Tensor) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self.times.append(time.perf_counter())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -73,68 +73,89 @@ def run(
     began, cell = time.monotonic(), prepared.cell
     folder.mkdir(parents=True, exist_ok=True)
     data = Data(prepared.folder, cell.dataset.bits)
-    samples = data.samples("pretrain", device)
-    method = build_method(prepared.located, data, len(samples)).to(device, memory_format=torch.channels_last)
-    online, traces, outcome = [], [], loop.Outcome("ok", 0, float("nan"), 0, 0.0)
-    if method.trains:
-        if "online" in cell.probe.kinds:
-            online = _online_probes(data, method, cell, len(samples), device)
-        if cell.probe.trace:
-            steps = cell.train.total_steps(len(samples))
-            traces = [Trace(data, method, cell.probe, steps, cell.seed, *online)]
-        outcome = loop.train(
-            method,
-            samples,
-            cell.train,
-            cell.augmentation,
-            seed=cell.seed,
-            labels=labels_of(data, method, device) if method.needs_labels else None,
-            observers=[*online, *traces],
-            folder=folder,
-            identity=_identity(prepared, device),
-            note=note,
-        )
-    status, probes, collapsed, metrics = outcome.status, [], [], None
+    method = build_method(prepared.located, data, data.manifest.splits["pretrain"].count)
+    method.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+    outcome, online, traces = _train(prepared, data, method, folder, device, note)
+    status, measured = outcome.status, _Measured()
     if status == "ok":
-        by_feature = {probe.feature: probe for observer in online for probe in observer.probes()}
-        describe = (
-            Representation(data, method, cell.probe, cell.augmentation, cell.seed)
-            if cell.probe.metric_samples
-            else None
-        )
-        predicted: dict[tuple[str, str, str], np.ndarray] = {}
-        probes, collapsed, finite = measure(
-            data, method, cell.probe, by_feature, cell.seed, device, describe, predicted
-        )
-        metrics = describe.found() if describe and finite else None
-        status = "ok" if finite else "invalid_features"
-        weights.save(method.encoder, folder / weights.NAME, data.image_shape)
-        if finite:
-            predictions.write(folder, cell.id, predicted)
+        measured = _measure(prepared, data, method, online, folder, device)
+        status = "ok" if measured.finite else "invalid_features"
     training_seconds = outcome.seconds - sum(trace.seconds for trace in traces)
     views = outcome.steps * cell.train.batch_size
-    record = _record(
-        prepared,
-        device,
-        records.Run(
-            status=status,
-            error=None if status != "diverged" else f"the loss was not finite at step {outcome.steps}",
-            steps=outcome.steps,
-            resumes=outcome.resumes,
-            seconds=round(time.monotonic() - began, 3),
-            images_per_second=round(views / training_seconds, 1) if training_seconds > 0 else 0.0,
-            peak_memory_bytes=provenance.peak_memory(device),
-            loss=outcome.loss if np.isfinite(outcome.loss) else None,
-            collapsed=collapsed,
-        ),
-        probes=msgspec.convert(probes, list[records.Probe]),
-        metrics=msgspec.convert(metrics, records.Metrics | None),
-        trace=msgspec.convert(traces[0].found(), records.Trace) if traces and traces[0].points else None,
+    run_part = records.Run(
+        status=cast(Any, status),
+        error=None if status != "diverged" else f"the loss was not finite at step {outcome.steps}",
+        steps=outcome.steps,
+        resumes=outcome.resumes,
+        seconds=round(time.monotonic() - began, 3),
+        images_per_second=round(views / training_seconds, 1) if training_seconds > 0 else 0.0,
+        peak_memory_bytes=provenance.peak_memory(device),
+        loss=outcome.loss if np.isfinite(outcome.loss) else None,
+        collapsed=list(measured.collapsed),
     )
+    trace = traces[0].record() if traces and traces[0].points else None
+    record = _record(prepared, device, run_part, probes=measured.probes, metrics=measured.metrics, trace=trace)
     records.write(folder, record)
     loop.clear_checkpoints(folder)
     (folder / TRACEBACK).unlink(missing_ok=True)  # of an earlier try
     return record
+
+
+def _train(
+    prepared: Prepared,
+    data: Data,
+    method: Method,
+    folder: Path,
+    device: torch.device,
+    note: Callable[[int, int], None] | None,
+) -> tuple[loop.Outcome, list[OnlineProbe], list[Trace]]:
+    """Train the method, its online probes and traces watching; one that does not train is done at once."""
+    if not method.trains:
+        return loop.Outcome("ok", 0, float("nan"), 0, 0.0), [], []
+    cell, samples = prepared.cell, data.samples("pretrain", device)
+    online = _online_probes(data, method, cell, len(samples), device) if "online" in cell.probe.kinds else []
+    steps = cell.train.total_steps(len(samples))
+    traces = [Trace(data, method, cell.probe, steps, cell.seed, *online)] if cell.probe.trace else []
+    outcome = loop.train(
+        method,
+        samples,
+        cell.train,
+        cell.augmentation,
+        seed=cell.seed,
+        labels=labels_of(data, method, device) if method.needs_labels else None,
+        observers=[*online, *traces],
+        folder=folder,
+        identity=_identity(prepared, device),
+        note=note,
+    )
+    return outcome, online, traces
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The record's probes and metrics, the layers whose features are constant, and whether all features are finite."""
+
+    probes: Sequence[dict] = ()
+    collapsed: Sequence[str] = ()
+    metrics: dict | None = None
+    finite: bool = True
+
+
+def _measure(
+    prepared: Prepared, data: Data, method: Method, online: list[OnlineProbe], folder: Path, device: torch.device
+) -> _Measured:
+    """Probe the frozen encoder and describe its features; its weights and the predictions go into the cell's folder."""
+    cell = prepared.cell
+    by_feature = {probe.feature: probe for observer in online for probe in observer.probes()}
+    describe = None
+    if cell.probe.metric_samples:
+        describe = Representation(data, method, cell.probe, cell.augmentation, cell.seed)
+    predicted: dict[tuple[str, str, str], np.ndarray] = {}
+    probes, collapsed, finite = measure(data, method, cell.probe, by_feature, cell.seed, device, describe, predicted)
+    weights.save(method.encoder, folder / weights.NAME, data.image_shape)
+    if finite:
+        predictions.write(folder, cell.id, predicted)
+    return _Measured(probes, collapsed, describe.metrics() if describe and finite else None, finite)
 
 
 def finished_record(folder: Path, prepared: Prepared) -> Record | None:
@@ -183,7 +204,7 @@ def build_method(located: LocatedCell, data: Data, count: int) -> Method:
 def _loss(located: LocatedCell) -> Callable:
     """The cell's loss with its options filled in."""
     function = catalog.load_function("suppression_bench.losses", located.references["loss"])
-    return partial(function, **located.cell.loss.options)
+    return partial(function, **located.cell.loss.options) if located.cell.loss else function
 
 
 def check(prepared: Prepared) -> None:
@@ -220,16 +241,19 @@ def _try_loss(located: LocatedCell, method: type[Method]) -> None:
 
 
 def _record(prepared: Prepared, device: torch.device, run_part: records.Run, **parts: Any) -> Record:
-    return Record(
-        schema=records.SCHEMA,
-        id=prepared.cell.id,
-        spec=prepared.cell,
-        data=prepared.data,
-        code=msgspec.convert(provenance.code(prepared.located.references["method"]), records.Code),
-        environment=msgspec.convert(provenance.environment(device), records.Environment),
-        run=run_part,
-        **{"probes": [], **parts},
-    )
+    """The record of a cell that has ended: its probes, metrics and trace are plain values."""
+    record = {
+        "schema": records.SCHEMA,
+        "id": prepared.cell.id,
+        "spec": msgspec.to_builtins(prepared.cell),
+        "data": msgspec.to_builtins(prepared.data),
+        "code": provenance.code(prepared.located.references["method"]),
+        "environment": provenance.environment(device),
+        "run": msgspec.to_builtins(run_part),
+        "probes": [],
+        **parts,
+    }
+    return msgspec.convert(record, Record)
 
 
 def labels_of(data: Data, method: Method, device: torch.device) -> dict[str, torch.Tensor]:
@@ -352,7 +376,7 @@ def prepare(cells: Sequence[LocatedCell], workers: int, say: Callable[[str], Non
                     reference=located.dataset[0] if located.dataset else None,
                     say=say,
                 )
-            folders[key] = plan.folder, facts.content_digest
+            folders[key] = plan.folder, manifest.read(plan.folder).content_digest
         folder, digest = folders[key]
         groups = Data(folder, located.cell.dataset.bits).groups()
         prepared.append(Prepared(located, folder, records.Data(digest=digest, groups=groups)))

@@ -7,7 +7,7 @@ Three kinds, all weights fitted on train splits alone:
     online  a dense layer that learned beside the method during training
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,7 +69,7 @@ def scores(features: Tensor, weights: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def extract(method: Method, samples: Samples, layers: list[str], batch_size: int) -> dict[str, Tensor]:
+def extract(method: Method, samples: Samples, layers: Sequence[str], batch_size: int) -> dict[str, Tensor]:
     """Features of full, uncropped images with their constant channels, the network in evaluation mode.
 
     Arguments:
@@ -106,7 +106,7 @@ def split_train(count: int) -> tuple[np.ndarray, np.ndarray]:
     return np.sort(order[count // HELD_OUT :]), np.sort(order[: count // HELD_OUT])
 
 
-def fit_lbfgs(features: Tensor, tasks: list[Task], grid: list[float]) -> list[Probe]:
+def fit_lbfgs(features: Tensor, tasks: list[Task], grid: Sequence[float]) -> list[Probe]:
     """One logistic regression per feature; nothing but the train split is seen.
 
     Each L2 strength is fitted on four fifths of the train split and judged on the last fifth; the most accurate one
@@ -134,7 +134,7 @@ def fit_lbfgs(features: Tensor, tasks: list[Task], grid: list[float]) -> list[Pr
 
 
 def _choose_l2(
-    standard: Tensor, tasks: list[Task], labels: list[Tensor], grid: list[float]
+    standard: Tensor, tasks: list[Task], labels: list[Tensor], grid: Sequence[float]
 ) -> tuple[list[float], list[Tensor]]:
     # Each task's L2 strength, and the weights of the four fifths that it was chosen with: a start near the end.
     inner, outer = (torch.from_numpy(positions).to(standard.device) for positions in split_train(len(standard)))
@@ -442,7 +442,7 @@ class Representation:
                 numbers = _of_feature(unit, voters, neighbours, train_labels, test_labels[rows])
                 self.features.append({"feature": name, **keys, **numbers})
 
-    def found(self) -> dict:
+    def metrics(self) -> dict:
         """The record's `metrics`."""
         return {
             "version": METRICS_VERSION,

@@ -77,7 +77,7 @@ class Trace:
     def load_state_dict(self, state: dict) -> None:
         self.points, self.seconds = list(state["points"]), state["seconds"]
 
-    def found(self) -> dict:
+    def record(self) -> dict:
         """The record's `trace`."""
         l2 = L2 if self.kind == "lbfgs" else None
         return {"version": VERSION, "probe": self.kind, "l2": l2, "points": self.points}

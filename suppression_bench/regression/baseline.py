@@ -107,7 +107,7 @@ def read_runs(folders: list[Path]) -> Measurements:
         UserError: no record below a folder, or a damaged one.
     """
     # Every record, also of a cell that lies in several folders: two that contradict each other are a fault.
-    finished = [records.read(path) for path in records.record_paths(folders)]
+    finished = list(records.records_below(folders))
     ids = {record.id for record in finished}
     measurements = measure(finished)
     measurements.faults += [

@@ -30,7 +30,7 @@ def described(method, data, augmentation=None, seed=0, **options):
     describe = Representation(data, method, options, augmentation or Augmentation(), seed)
     _, _, finite = measure(data, method, options, {}, seed, CPU, describe)
     assert finite
-    found = json.loads(json.dumps(describe.found(), allow_nan=False))
+    found = json.loads(json.dumps(describe.metrics(), allow_nan=False))
     msgspec.convert(found, record.Metrics)
     return found
 
@@ -142,7 +142,7 @@ def test_features_that_cannot_be_normalised_give_null(randbit, value):
     dead[0] = True
     test = extract(method, data.samples("probe-test"), ["encoder"], 64)
     describe(("pretrain", "probe-test"), ["digit"], train, test)
-    found = describe.found()
+    found = describe.metrics()
     msgspec.convert(found, record.Metrics)
     assert all(
         value is None or value == [] for key, value in found["layers"][0].items() if key not in ("layer", "splits", "n")
