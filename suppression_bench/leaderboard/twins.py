@@ -81,32 +81,32 @@ def faults(entry: Entry, records: list[Record], others: list[Accepted]) -> list[
     """
     matrices, cells, family = prints(records), _cells(entry), _family(entry, others)
     sentences = _own_twins(matrices)
-    for other in others:
-        slug = other.entry.slug
+    for rival in others:
+        slug = rival.entry.slug
         if slug in family:
             continue  # a correction may keep the name, and every number that was right
         if skeleton(slug) == skeleton(entry.slug):
             sentences.append(f"slug {entry.slug} looks like the entry {slug}'s; take another one")
-        if other.entry.track != entry.track:
+        if rival.entry.track != entry.track:
             continue
-        if skeleton(other.entry.name) == skeleton(entry.name):
+        if skeleton(rival.entry.name) == skeleton(entry.name):
             sentences.append(
-                f"name {entry.name!a} looks like the entry {slug}'s, {other.entry.name!a}; take another one"
+                f"name {entry.name!a} looks like the entry {slug}'s, {rival.entry.name!a}; take another one"
             )
-        if shared := cells & other.cells:
+        if shared := cells & rival.cells:
             sentences.append(f"{len(shared)} of its cells are cells of the entry {slug}: same settings, same seeds")
             continue
-        both = matrices.keys() & other.prints.keys()
-        equal = [key for key in both if matrices[key] == other.prints[key]]
+        both = matrices.keys() & rival.prints.keys()
+        equal = [key for key in both if matrices[key] == rival.prints[key]]
         if len(equal) >= FEWEST and 2 * len(equal) > len(both):
             sentences.append(f"{len(equal)} of its cells have the very confusion matrices of the entry {slug}")
-    _, impossible = entries.newer_versions([*(other.entry for other in others), entry])
+    _, impossible = entries.newer_versions([*(rival.entry for rival in others), entry])
     return sentences + [fault for fault in impossible if fault.startswith(f"{entry.slug} ")]
 
 
 def _family(entry: Entry, others: list[Accepted]) -> set[str]:
     """The slugs of an entry's earlier and later versions."""
-    every = [entry, *(other.entry for other in others)]
+    every = [entry, *(rival.entry for rival in others)]
     links = {(version.slug, version.supersedes) for version in every if version.supersedes}
     family = {entry.slug}
     while more := {slug for link in links if set(link) & family for slug in link} - family:
