@@ -364,11 +364,10 @@ def prepare(cells: Sequence[LocatedCell], workers: int, say: Callable[[str], Non
         key = data_key(located)
         if key not in folders:
             plan = plan_data(located)
-            facts = plan.facts
             if plan.dataset is not None:
                 if not plan.is_there:
                     say(f"generating {plan.dataset.name} ({sum(plan.counts.values())} samples)")
-                facts = build.build(
+                build.build(
                     plan.dataset,
                     plan.folder,
                     seed=located.cell.dataset.seed,

@@ -50,6 +50,7 @@ def test_the_action_names_flags_that_there_are(capsys):
     assert set(re.findall(r"\$([A-Z_]+)", check["run"])) - {"GITHUB_STEP_SUMMARY"} == check["env"].keys()
 
 
+@pytest.mark.slow
 def test_the_authors_own_guard(tmp_path, monkeypatch):
     """The page's suite with the method of another page, cut to seconds."""
     monkeypatch.chdir(tmp_path)

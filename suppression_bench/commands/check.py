@@ -3,12 +3,15 @@
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from generators.dataset import UserError
 from suppression_bench.commands.shared import AT_LEAST_ONE, Machine, Sources, at_least, changed, refuse
+
+if TYPE_CHECKING:  # they load torch
+    from suppression_bench.regression.check import Rendered, SuiteCells
 
 SEEDS = 10  # of a baseline
 
@@ -96,7 +99,7 @@ def check(
         return 0
     if baseline is None:
         raise UserError("bench check: --baseline FILE is missing (--record --out FILE makes one)")
-    rendered = exact.check(suite.cells(), baseline) if tier == "a" else _check(folders, suite, baseline)
+    rendered = exact.check(suite.cells(), baseline) if tier == "a" else _compare(folders, suite, baseline)
     return _hand_out(rendered, junit, summary)
 
 
@@ -120,7 +123,7 @@ class Suite:
     sources: Sources
     machine: Machine
 
-    def cells(self):
+    def cells(self) -> "SuiteCells":
         from suppression_bench.config import Request
         from suppression_bench.regression.check import SuiteCells
 
@@ -152,26 +155,28 @@ def _record(folders: list[Path], suite: Suite, out: Path) -> str:
     return f"written: {out}, {len(recorded.numbers)} numbers, {baseline.seeds_text(recorded.seeds())}"
 
 
-def _check(folders: list[Path], suite: Suite, file: Path):
-    from suppression_bench.regression import baseline, check
+def _compare(folders: list[Path], suite: Suite, file: Path) -> "Rendered":
+    from suppression_bench.regression import baseline
+    from suppression_bench.regression import check as checks
 
     expected = baseline.read(file)
     if folders:
         measurements = baseline.read_runs(folders)
     else:
-        check.fresh_seeds(expected, suite.fresh.first_seed)  # refused before any work
-        measurements = check.run_stages(suite.cells(), expected, suite.fresh.first_seed, suite.folder("check"))
-    note = check.changes_note(str(file), expected.environment, measurements.environment)
-    return check.render(check.judge(expected, measurements), note)
+        first = suite.fresh.first_seed
+        checks.fresh_seeds(expected, first)  # refused before any work
+        measurements = checks.run_stages(suite.cells(), expected, first, suite.folder("check"))
+    note = checks.changes_note(str(file), expected.environment, measurements.environment)
+    return checks.render(checks.judge(expected, measurements), note)
 
 
-def _hand_out(rendered, junit: Path | None, summary: Path | None) -> int:
-    from suppression_bench.regression import check
+def _hand_out(rendered: "Rendered", junit: Path | None, summary: Path | None) -> int:
+    from suppression_bench.regression import check as checks
 
     print(rendered.markdown)
-    # In UTF-8 whatever the machine's own is, as the XML says; a name may hold half a character, as JSON can.
+    # In UTF-8 on every machine, as the XML declares; a name may hold half a character, as JSON can.
     if junit:
-        junit.write_text(check.junit(rendered.lines), encoding="utf-8")
+        junit.write_text(checks.junit(rendered.lines), encoding="utf-8")
     if summary:
         with open(summary, "a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(rendered.summary)

@@ -144,9 +144,10 @@ def localize(
     _require_ending("localize", out, ".png", ".svg")
     import torch
 
+    from suppression_bench.evaluation import label_sheet
     from suppression_bench.evaluation.localize import localize as label_maps
     from suppression_bench.evaluation.localize import read_images
-    from suppression_bench.results import label_sheet, weights
+    from suppression_bench.results import weights
 
     folder = weights.find(run)
     model = weights.load(folder, encoder)

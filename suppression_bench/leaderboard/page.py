@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import jinja2
 import msgspec
 import numpy as np
 import yaml
@@ -24,6 +23,7 @@ from suppression_bench.leaderboard import rank, tracks
 from suppression_bench.leaderboard.entry import FILES, LEVELS, Entry, Submission
 from suppression_bench.leaderboard.rank import Accuracies, Board, Standing, features_in_order
 from suppression_bench.results.record import Environment, Record
+from suppression_bench.results.renderers import environment
 
 TEMPLATES = Path(__file__).parent / "templates"
 ENTRIES = "../entries"  # seen from leaderboard/site/
@@ -44,22 +44,18 @@ def render(boards: Sequence[Board]) -> str:
         boards: the tracks' rankings, in the order of the page.
     """
     style, script = (Markup((TEMPLATES / name).read_text(encoding="utf-8")) for name in ("page.css", "page.js"))
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("page.html").render(
-        style=style,
-        script=script,
-        style_hash=policy_hash(style),
-        script_hash=policy_hash(script),
-        tracks=[_track(board) for board in boards],
-        level_names=LEVELS,
-        levels=list(zip(LEVELS, PROOFS, strict=True)),
+    return (
+        environment(TEMPLATES)
+        .get_template("page.html")
+        .render(
+            style=style,
+            script=script,
+            style_hash=policy_hash(style),
+            script_hash=policy_hash(script),
+            tracks=[_track(board) for board in boards],
+            level_names=LEVELS,
+            levels=list(zip(LEVELS, PROOFS, strict=True)),
+        )
     )
 
 
@@ -265,8 +261,8 @@ def _dataset(cell: Record) -> str:
     return f"{dataset.name} version {dataset.version}, seed {dataset.seed}{options}"
 
 
-def _listed(environment: Environment, machine: bool) -> str:
-    values = msgspec.to_builtins(environment)
+def _listed(values_of: Environment, machine: bool) -> str:
+    values = msgspec.to_builtins(values_of)
     names = MACHINE if machine else sorted(values.keys() - set(MACHINE))
     return ", ".join(f"{name.replace('_', ' ')} {values[name]}" for name in names)
 

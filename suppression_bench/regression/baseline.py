@@ -100,19 +100,19 @@ class Baseline:
 # ---- from records ----
 
 
-def read_runs(folders: list[Path]) -> Measurements:
-    """The numbers of run folders, each searched to any depth; a planned cell without a record is a fault.
+def read_runs(paths: list[Path]) -> Measurements:
+    """The numbers of run folders, each searched to any depth, and study files; a planned cell without a record is a fault.
 
     Raises:
-        UserError: no record below a folder, or a damaged one.
+        UserError: no record in one of them, or a damaged one.
     """
     # Every record, also of a cell that lies in several folders: two that contradict each other are a fault.
-    finished = list(records.records_below(folders))
+    finished = list(records.records_below(paths))
     ids = {record.id for record in finished}
     measurements = measure(finished)
     measurements.faults += [
         f"{cell.label}: missing, planned but not run"
-        for key, cell in records.planned_cells(folders).items()
+        for key, cell in records.planned_cells(paths).items()
         if key not in ids
     ]
     return measurements

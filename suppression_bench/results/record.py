@@ -1,12 +1,12 @@
 """The record of a cell: one typed schema, strictly read, from which everything that people look at is rendered."""
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from generators import files
 from generators.dataset import UserError
 from generators.files import dumps_json, loads_json
 from suppression_bench.cell import Cell, digest_of
@@ -20,6 +20,7 @@ OLD = "an older version wrote it, with another schema; run the cells again, or r
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 Splits = tuple[str, str]  # train and test
 
@@ -66,8 +67,8 @@ class Run(Struct, frozen=True):
     error: str | None = None
     steps: Count = 0
     resumes: Count = 0
-    seconds: float = 0.0
-    images_per_second: float = 0.0
+    seconds: Amount = 0.0
+    images_per_second: Amount = 0.0
     peak_memory_bytes: Count = 0
     loss: float | None = None
     collapsed: list[str] = []
@@ -294,15 +295,8 @@ def convert(content: Any, kind: Any, what: str, remedy: str) -> Any:
 
 def write_atomic(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all: under a temporary name, flushed to the disk, renamed."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(partial, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with files.write_atomic(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 # ---- the records and plans of run folders and study files ----
@@ -320,10 +314,10 @@ def records_below(paths: Iterable[Path]) -> Iterator[Record]:
             continue
         if not path.is_dir():
             raise UserError(f"{path}: no such folder; name one that `bench run` wrote, or a {STUDY} file of records")
-        files = sorted([*path.rglob(NAME), *path.rglob(f"*{STUDY}")])
-        if not files and next(path.rglob(PLAN), None) is None:
+        record_files = sorted([*path.rglob(NAME), *path.rglob(f"*{STUDY}")])
+        if not record_files and next(path.rglob(PLAN), None) is None:
             raise UserError(f"{path}: no {NAME} in it; name a folder that `bench run` wrote")
-        for file in files:
+        for file in record_files:
             yield from [read(file)] if file.name == NAME else read_study(file)
 
 

@@ -144,6 +144,7 @@ cells:
 """
 
 
+@pytest.mark.slow
 def test_a_suite_is_run_in_two_stages(tmp_path, capsys, monkeypatch):
     """An untrained encoder against itself, then against a baseline that says it was much better."""
     monkeypatch.chdir(tmp_path)
@@ -173,6 +174,7 @@ def test_a_suite_is_run_in_two_stages(tmp_path, capsys, monkeypatch):
     assert "another version of the program" in faults(capsys)
 
 
+@pytest.mark.slow
 def test_tier_a_says_which_rule_applied(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.yaml").write_text(SUITE)

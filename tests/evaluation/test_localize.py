@@ -18,8 +18,8 @@ from generators.files import dumps_json
 from suppression_bench import run as running
 from suppression_bench.cli import main
 from suppression_bench.encoder import Encoder
-from suppression_bench.evaluation import localize
-from suppression_bench.results import label_sheet, weights
+from suppression_bench.evaluation import label_sheet, localize
+from suppression_bench.results import weights
 
 OWN = '''
 """An encoder of one's own, with one stage."""

@@ -79,11 +79,11 @@ def entry(
     texts = {"name": f"Method {slug}", "url": "https://example.org/paper", "contact": "someone", "track": "quick"}
     setting = entries.without_strength(records[0].spec if records else make_spec(), "bits")
     if method_file:
-        setting = msgspec.structs.replace(setting, method=PlugIn(name="mine", options={}, file="e" * 64))
-    made = make_entry(records, Request(**{**texts, **request}), slug, setting, {}, label_use)
+        setting = msgspec.structs.replace(setting, method=PlugIn(name=setting.method.name, options={}, file="e" * 64))
+    content = make_entry(records, Request(**{**texts, **request}), slug, setting, {}, label_use)
     check = Check(slug=slug, entry="a" * 64, level=min(level, 2))
     finding = rerun(slug) if level == 3 else None
-    return Submission(folder or Path("entries") / slug, made, records, "a" * 64, check, finding)
+    return Submission(folder or Path("entries") / slug, content, records, "a" * 64, check, finding)
 
 
 def a_track() -> list[Submission]:

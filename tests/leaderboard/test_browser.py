@@ -55,13 +55,13 @@ def browse(folder, name, *flags):
 def visit(folder, content, script, *flags):
     """What a script finds in the page; the copy's policy allows that script as well."""
     added = f"{STEPS}(async () => {{ {script} }})();"
-    own = re.search("script-src '[^']+'", content).group()
-    content = content.replace(own, f"{own} '{page.policy_hash(added)}'")
+    allowed = re.search("script-src '[^']+'", content).group()
+    content = content.replace(allowed, f"{allowed} '{page.policy_hash(added)}'")
     (folder / "page.html").write_text(content.replace("</body>", f"<script>{added}</script></body>"), encoding="utf-8")
     answer = browse(folder, "page.html", *flags)
-    found = re.search(r'<pre id="result">(.*?)</pre>', answer.stdout, re.DOTALL)
-    assert found, answer.stderr[-2000:]
-    return json.loads(html.unescape(found.group(1)))
+    result = re.search(r'<pre id="result">(.*?)</pre>', answer.stdout, re.DOTALL)
+    assert result, answer.stderr[-2000:]
+    return json.loads(html.unescape(result.group(1)))
 
 
 def test_it_is_quiet_and_styled(tmp_path):
@@ -74,7 +74,7 @@ def test_it_is_quiet_and_styled(tmp_path):
 def test_a_policy_is_in_force(tmp_path):
     """An inline handler, a style and a foreign script that got into the page by some fault would not run."""
     planted = '<p id="bad" style="color: red" onclick="document.title = 1">x</p><script>document.title = "ran"</script>'
-    found = visit(tmp_path, text().replace("<main>", "<main>" + planted), """
+    result = visit(tmp_path, text().replace("<main>", "<main>" + planted), """
         const bad = document.getElementById("bad"), refused = [];
         document.addEventListener("securitypolicyviolation", (event) => refused.push(event.effectiveDirective));
         bad.setAttribute("onclick", "document.title = 2");
@@ -83,13 +83,13 @@ def test_a_policy_is_in_force(tmp_path):
         await fetch("https://example.org/").catch(() => 0);
         await later();
         done([document.title, getComputedStyle(bad).color === "rgb(255, 0, 0)", refused.sort()]);""")  # fmt: skip
-    title, red, refused = found  # the planted parts' own violations may come before the listener or after it
+    title, red, refused = result  # the planted parts' own violations may come before the listener or after it
     assert (title, red) == ("suppression-bench: leaderboard", False)
     assert {"connect-src", "img-src", "script-src-attr"} <= set(refused)
 
 
 def test_it_sorts(tmp_path):
-    found = visit(tmp_path, text(), """
+    result = visit(tmp_path, text(), """
         const heads = () => all("th[aria-sort]", first).map((one) => [one.textContent, one.getAttribute("aria-sort")]);
         const steps = [[names(first), heads(), ""]];
         for (const name of ["score", "score", "level", "entry", "entry", "rank", "rank"]) {
@@ -97,7 +97,7 @@ def test_it_sorts(tmp_path):
           steps.push([names(first), heads(), said()]);
         }
         done(steps);""")  # fmt: skip
-    start, down, up, level, entries, back, rank, turned = found
+    start, down, up, level, entries, back, rank, turned = result
     assert start[:2] == [["alpha", "beta", "gamma", "lost"], [["rank", "ascending"]]]
     assert down[:2] == [["alpha", "beta", "gamma", "lost"], [["score [95 %]", "descending"]]]
     assert up[:2] == [["gamma", "beta", "alpha", "lost"], [["score [95 %]", "ascending"]]]  # undefined stays last
@@ -108,7 +108,7 @@ def test_it_sorts(tmp_path):
 
 
 def test_it_filters(tmp_path):
-    found = visit(tmp_path, text(), """
+    result = visit(tmp_path, text(), """
         const steps = [];
         for (const [name, value] of [["level", "1"], ["level", "3"], ["labels", "yes"], ["level", "0"], ["labels", "no"],
                                      ["labels", ""], ["track", "randbit-mnist"], ["track", "quick"]]) {
@@ -119,8 +119,8 @@ def test_it_filters(tmp_path):
         done(steps);""")  # fmt: skip
     empty, lacking = "No entry here passes the filters.", "No entry without labels yet. How to submit one."
     tracks_shown = ["quick", "randbit-mnist"]
-    one, three, labels, every, without, free, other, quick = found
-    assert one[:2] == [["alpha", "gamma", "lost", "labels", "floor"], "5 of 6 entries shown."]
+    rescored, three, labels, every, without, free, second, quick = result
+    assert rescored[:2] == [["alpha", "gamma", "lost", "labels", "floor"], "5 of 6 entries shown."]
     assert three == [["alpha"], "1 of 6 entries shown.", [empty, lacking], tracks_shown]
     assert labels == [[], "0 of 6 entries shown.", [empty, empty, lacking], tracks_shown]
     assert every[0] == ["labels"] and without[0] == ["alpha", "beta", "gamma", "lost", "floor"]
@@ -130,12 +130,12 @@ def test_it_filters(tmp_path):
         [lacking],
         tracks_shown,
     ]
-    assert other == [[], "0 of 6 entries shown.", [lacking], ["randbit-mnist"]]
+    assert second == [[], "0 of 6 entries shown.", [lacking], ["randbit-mnist"]]
     assert quick[0] == free[0] and quick[3] == ["quick"]
 
 
 def test_it_shows_an_entry(tmp_path):
-    found = visit(tmp_path, text(), """
+    result = visit(tmp_path, text(), """
         const body = document.getElementById("entry-alpha");
         const inside = body.querySelector(".opened");
         const before = seen(inside);
@@ -148,7 +148,7 @@ def test_it_shows_an_entry(tmp_path):
         const other = document.getElementById("entry-gamma");
         steps.push(seen(other.querySelector(".opened")), Math.abs(other.getBoundingClientRect().top) < 40);
         done(steps);""")  # fmt: skip
-    assert found == [False, True, True, True, True, True]
+    assert result == [False, True, True, True, True, True]
 
 
 def test_a_keyboard_reaches_everything_and_sees_where_it_is(tmp_path):
@@ -165,10 +165,10 @@ def test_a_keyboard_reaches_everything_and_sees_where_it_is(tmp_path):
         const heads = all(".board > thead th").filter((one) => one.querySelectorAll("button").length !== 1);
         done([focused, wanted.length > 25, bad, unnamed.length, heads.length, document.documentElement.lang]);"""
     for _ in range(5):  # a busy machine may not have given the window its focus yet, and without it no ring is drawn
-        focused, *found = visit(tmp_path, text(), script)
+        focused, *result = visit(tmp_path, text(), script)
         if focused:
             break
-    assert found == [True, [], 0, 0, "en"]
+    assert result == [True, [], 0, 0, "en"]
 
 
 def test_it_fits_every_width(tmp_path):
@@ -190,8 +190,8 @@ def test_it_fits_every_width(tmp_path):
     (tmp_path / "frame.html").write_text(f"<script>onmessage = e => document.title += e.data + ';'</script>{frames}")
     answer = browse(tmp_path, "frame.html")
     pairs = re.search("<title>(.*?);</title>", answer.stdout).group(1).split(";")
-    found = dict(tuple(map(int, pair.split(","))) for pair in pairs)
-    assert sorted(found) == widths and all(found[width] <= width for width in widths), found
+    result = dict(tuple(map(int, pair.split(","))) for pair in pairs)
+    assert sorted(result) == widths and all(result[width] <= width for width in widths), result
 
 
 def test_dark_and_light_both_have_contrast(tmp_path):

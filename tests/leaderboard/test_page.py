@@ -56,8 +56,8 @@ def shown(submissions, track=TRACK):
     return Page(page.render([board(submissions, track)]))
 
 
-def words(found):
-    return " ".join(found.text.split())
+def words(parsed):
+    return " ".join(parsed.text.split())
 
 
 def test_an_entry_shows_its_numbers_and_where_they_come_from():
@@ -80,16 +80,16 @@ def test_links_lead_to_https_and_to_the_submissions_files():
     odd = entry("odd", cells({0: 90, 4: 80, 8: 60}), url="http://example.org")
     setting = msgspec.structs.replace(odd.entry.setting, loss=PlugIn(name="mine", options={}, file="a" * 64))
     odd = replace(odd, entry=msgspec.structs.replace(odd.entry, setting=setting))
-    found = shown([*a_track(), odd])
-    outside = [attributes for tag, attributes in found.opened if tag == "a" and "://" in attributes["href"]]
-    assert len(outside) == 10 and all(one["href"].startswith("https://") for one in outside)
-    assert {one["rel"] for one in outside} == {"noopener nofollow"}
-    inside = {link for link in found.links if "://" not in link and link[0] != "#"}
+    parsed = shown([*a_track(), odd])
+    outside = [attributes for tag, attributes in parsed.opened if tag == "a" and "://" in attributes["href"]]
+    assert len(outside) == 10 and all(shown_entry["href"].startswith("https://") for shown_entry in outside)
+    assert {shown_entry["rel"] for shown_entry in outside} == {"noopener nofollow"}
+    inside = {link for link in parsed.links if "://" not in link and link[0] != "#"}
     assert {"../entries/beta/method.py", "../entries/odd/loss.py", "../entries/alpha/entry.json"} < inside
     assert inside - {"../README.md"} == {link for link in inside if link.startswith("../entries/")}
-    ids = {attributes.get("id") for _, attributes in found.opened}
-    assert {link[1:] for link in found.links if link[0] == "#"} <= ids
-    assert "no plain https address" in found.text and "http://example.org" in found.text
+    ids = {attributes.get("id") for _, attributes in parsed.opened}
+    assert {link[1:] for link in parsed.links if link[0] == "#"} <= ids
+    assert "no plain https address" in parsed.text and "http://example.org" in parsed.text
 
 
 @pytest.mark.parametrize(
@@ -134,17 +134,17 @@ def test_markup_in_any_text_is_text():
     twin, old = replace(evil, entry=renamed), entry("old", [])
     track = msgspec.structs.replace(TRACK, title="title " + MARKUP, locked={**TRACK.locked, MARKUP: MARKUP})
     text = page.render([board([evil, twin, old, *a_track()], track)])
-    found = Page(text)
+    parsed = Page(text)
     plain = shown([evil, *a_track()], TRACK)
-    assert set(found.tags) <= {*plain.tags, "a"} and "img" not in found.tags
-    assert found.tags.count("script") == found.tags.count("style") == 1
-    assert not found.handlers and not found.styles and not found.fetched
+    assert set(parsed.tags) <= {*plain.tags, "a"} and "img" not in parsed.tags
+    assert parsed.tags.count("script") == parsed.tags.count("style") == 1
+    assert not parsed.handlers and not parsed.styles and not parsed.fetched
     for part in ("name ", "contact ", "title ", "https://a.org/", "AVX512", "0.1.0", "c" * 40):
-        assert part + MARKUP in found.text, part
-    assert "randbit-conv<img src=x" in found.text  # YAML breaks and quotes the rest
-    assert found.text.count(MARKUP) > 30
-    assert all(re.fullmatch(r"[!-~]+", link) for link in found.links)
-    assert not [link for link in found.links if link.startswith("javascript") or ".." in link.removeprefix("../")]
+        assert part + MARKUP in parsed.text, part
+    assert "randbit-conv<img src=x" in parsed.text  # YAML breaks and quotes the rest
+    assert parsed.text.count(MARKUP) > 30
+    assert all(re.fullmatch(r"[!-~]+", link) for link in parsed.links)
+    assert not [link for link in parsed.links if link.startswith("javascript") or ".." in link.removeprefix("../")]
     line = next(line for line in page.table([board([evil])]).split("\n") if "name" in line)
     assert len(re.findall(r"(?<!\\)\|", line)) == 8 and not re.search(r"(?<!\\)[<>`{]", line)
 
@@ -168,16 +168,16 @@ def test_an_undefined_score_a_rerun_and_an_older_entry_are_named():
     evil = hostile()
     evil = replace(evil, entry=msgspec.structs.replace(evil.entry, name="Evil"))
     lost = entry("lost", cells({0: 90, 4: 80, 8: 60})[:-1], supersedes="old")
-    found = shown([*a_track(), evil, lost, entry("old", [])])
-    assert "undefined strength 8, seed 2: no record" in words(found)
-    assert "▼ not confirmed: retrained on seeds 0, 7, 8: 0 of 0 numbers" in words(found)
-    assert "a newer entry supersedes them: old (by lost)" in words(found)
+    parsed = shown([*a_track(), evil, lost, entry("old", [])])
+    assert "undefined strength 8, seed 2: no record" in words(parsed)
+    assert "▼ not confirmed: retrained on seeds 0, 7, 8: 0 of 0 numbers" in words(parsed)
+    assert "a newer entry supersedes them: old (by lost)" in words(parsed)
 
 
 def test_a_rerun_without_a_sandbox_is_shown_as_such():
-    own = replace(entry("own", cells({0: 90, 4: 80, 8: 60})), rerun=rerun("own", sandbox="unsandboxed"))
-    text = words(shown([own]))
-    assert "outside a sandbox" in text and "V3 retrained of own" not in text and own.level == 1
+    mine = replace(entry("own", cells({0: 90, 4: 80, 8: 60})), rerun=rerun("own", sandbox="unsandboxed"))
+    text = words(shown([mine]))
+    assert "outside a sandbox" in text and "V3 retrained of own" not in text and mine.level == 1
 
 
 def test_an_entry_with_one_seed_has_no_interval():
@@ -194,8 +194,8 @@ def test_the_same_entries_are_the_same_page():
 
 
 def test_the_curves_points_stand_where_the_numbers_are():
-    one = board(a_track()).ranked[0]
-    drawn = page.curve(one, (0, 4, 8), {})
+    shown_entry = board(a_track()).ranked[0]
+    drawn = page.curve(shown_entry, (0, 4, 8), {})
     [digit, bits] = drawn["lines"]
     height = page.HEIGHT - page.TOP - page.BOTTOM
     points = [tuple(map(float, point.split())) for point in digit["path"][1:].split("L")]
@@ -207,8 +207,8 @@ def test_the_curves_points_stand_where_the_numbers_are():
 
 def test_values_that_not_all_cells_share_are_counted():
     first, *others = cells({0: 90, 4: 80, 8: 60})
-    other = msgspec.structs.replace(first, code=msgspec.structs.replace(first.code, commit="f" * 40))
-    facts = dict(page.facts(entry("a", [other, *others])))
+    changed = msgspec.structs.replace(first, code=msgspec.structs.replace(first.code, commit="f" * 40))
+    facts = dict(page.facts(entry("a", [changed, *others])))
     assert facts["commit"] == [f"{'c' * 40} (8 cells)", f"{'f' * 40} (1 cell)"] and facts["suppression-bench"] == [
         "0.1.0"
     ]
@@ -240,9 +240,9 @@ def test_the_command_writes_checks_and_tells_what_differs(root, capsys):
     assert "site/index.html is not there" in printed and "README.md differs from line 4 on" in printed
     assert f"`bench leaderboard build --root {root / 'entries'}`" in printed and not (root / "site").exists()
     assert main(command) == 0 and main([*command, "--check"]) == 0
-    made = (root / "README.md").read_text()
-    assert made.startswith("# Title\n") and made.endswith("\nThe end.\n") and "old" not in made
-    assert "| 1–2 | [Method one](entries/one/) | 0." in made and "| 3 | V0 | not used |" in made
+    readme = (root / "README.md").read_text()
+    assert readme.startswith("# Title\n") and readme.endswith("\nThe end.\n") and "old" not in readme
+    assert "| 1–2 | [Method one](entries/one/) | 0." in readme and "| 3 | V0 | not used |" in readme
     page_before = (root / "site" / "index.html").read_bytes()
     assert main(command) == 0 and "nothing has changed" in capsys.readouterr().out
     assert (root / "site" / "index.html").read_bytes() == page_before
@@ -276,8 +276,8 @@ def test_the_repositorys_page_and_table_are_what_the_build_makes():
 def test_a_submissions_pull_request_is_not_asked_for_the_page():
     """It may touch its own folder only, so the page must be allowed to wait for the merge."""
     ci = yaml.safe_load((LEADERBOARD.parent / ".github/workflows/ci.yml").read_text())
-    other = yaml.safe_load((LEADERBOARD.parent / ".github/workflows/leaderboard.yml").read_text())
-    ours, theirs = (workflow[True]["pull_request"] for workflow in (ci, other))  # YAML reads `on` as true
+    changed = yaml.safe_load((LEADERBOARD.parent / ".github/workflows/leaderboard.yml").read_text())
+    ours, theirs = (workflow[True]["pull_request"] for workflow in (ci, changed))  # YAML reads `on` as true
     assert ours == {"paths-ignore": theirs["paths"]}
 
 
@@ -292,8 +292,8 @@ def trained(randbit, tmp_path, monkeypatch):
     root = tmp_path / "leaderboard"
     (root / "entries").mkdir(parents=True)
     (root / "README.md").write_text(README)
-    own = str(tmp_path / "mine.py")
-    for method, more in ((own, ["--method", own]), ("supervised", []), ("untrained", [])):
+    mine = str(tmp_path / "mine.py")
+    for method, more in ((mine, ["--method", mine]), ("supervised", []), ("untrained", [])):
         name = Path(method).stem
         run_cells(method, randbit, tmp_path / name)
         flags = [
@@ -316,12 +316,12 @@ def test_from_cells_to_a_page(trained, capsys):
     assert main(["leaderboard", "check", *map(str, sorted((trained / "entries").iterdir())), "--keep"]) == 0
     assert main(["leaderboard", "build", "--root", str(trained / "entries")]) == 0
     assert main(["leaderboard", "build", "--root", str(trained / "entries"), "--check"]) == 0
-    found = Page((trained / "site" / "index.html").read_text(encoding="utf-8"))
-    text = words(found)
+    parsed = Page((trained / "site" / "index.html").read_text(encoding="utf-8"))
+    text = words(parsed)
     assert "The mine" in text and "V1 rescored" in text and "V0 reported of" not in text
     assert "ceiling The supervised" in text and "floor The untrained" in text
     kept = [line for line in (trained / "README.md").read_text().split("\n") if line.startswith("| ")]
     assert [line.split(" | ")[0] for line in kept] == ["| rank", "| 1", "| ceiling", "| floor"]
-    for link in found.links:
+    for link in parsed.links:
         if link.startswith("../"):
             assert (trained / "site" / unquote(link)).exists(), link

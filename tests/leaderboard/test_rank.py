@@ -81,36 +81,36 @@ def naive(records, grid):
 @example([(0, 18, 88, 20), (14, 43, 69, 20)])  # both .38 but for the last bit; the second is the more accurate
 def test_scores_equal_a_second_writing(drawn):
     submissions = [
-        entry(f"e{place}", cells({0: alone, 4: four, 8: eight}, bit=bit))
-        for place, (four, eight, bit, alone) in enumerate(drawn)
+        entry(f"e{position}", cells({0: alone, 4: four, 8: eight}, bit=bit))
+        for position, (four, eight, bit, alone) in enumerate(drawn)
     ]
-    found = board(submissions)
-    assert len(found.ranked) == len(drawn) and not found.undefined
-    for one in found.ranked:
-        assert one.scores == pytest.approx(naive(one.submission.records, GRID))
-        assert one.score == pytest.approx(np.mean(one.scores))
-    ordered = [(-round(one.score, 12), -round(one.accuracy, 12)) for one in found.ranked]
+    result = board(submissions)
+    assert len(result.ranked) == len(drawn) and not result.undefined
+    for standing in result.ranked:
+        assert standing.scores == pytest.approx(naive(standing.submission.records, GRID))
+        assert standing.score == pytest.approx(np.mean(standing.scores))
+    ordered = [(-round(standing.score, 12), -round(standing.accuracy, 12)) for standing in result.ranked]
     assert ordered == sorted(ordered)
 
 
 def test_the_interval_is_students_own():
-    [one] = board([entry("a", cells({0: 90, 4: 50, 8: 40}, jitter=3))]).ranked
-    reach = stats.t.ppf(0.975, 2) * np.std(one.scores, ddof=1) / math.sqrt(3)
-    assert one.interval == pytest.approx((one.score - reach, one.score + reach), abs=0.004)
+    [standing] = board([entry("a", cells({0: 90, 4: 50, 8: 40}, jitter=3))]).ranked
+    reach = stats.t.ppf(0.975, 2) * np.std(standing.scores, ddof=1) / math.sqrt(3)
+    assert standing.interval == pytest.approx((standing.score - reach, standing.score + reach), abs=0.004)
 
 
 def test_equal_scores_are_told_apart_by_accuracy():
     low = entry("a", cells({0: 90, 4: 50, 8: 50}, bit=50))
     high = entry("b", cells({0: 90, 4: 60, 8: 50}, bit=50))
-    found = board([low, high]).ranked
-    assert slugs(found) == ["b", "a"] and found[0].score == found[1].score == 0
+    result = board([low, high]).ranked
+    assert slugs(result) == ["b", "a"] and result[0].score == result[1].score == 0
 
 
 def test_ranks_are_those_that_the_seeds_leave_open():
-    found = board(a_track())
-    ranks = {one.submission.slug: one.ranks for one in found.ranked}
-    assert ranks == {"alpha": (1, 2), "beta": (1, 2), "gamma": (3, 3)} and found.tests == 3
-    assert {one.submission.slug: one.alike for one in found.ranked} == {
+    result = board(a_track())
+    ranks = {standing.submission.slug: standing.ranks for standing in result.ranked}
+    assert ranks == {"alpha": (1, 2), "beta": (1, 2), "gamma": (3, 3)} and result.tests == 3
+    assert {standing.submission.slug: standing.alike for standing in result.ranked} == {
         "alpha": ("beta",),
         "beta": ("alpha",),
         "gamma": (),
@@ -121,19 +121,19 @@ def naive_ranks(scores):
     """Welch's tests of scipy itself, Holm by hand, ranks by counting."""
     pairs = list(itertools.combinations(range(len(scores)), 2))
     p = {pair: stats.ttest_ind(scores[pair[0]], scores[pair[1]], equal_var=False).pvalue for pair in pairs}
-    sure, left = set(), sorted(pairs, key=p.get)
-    while left and p[left[0]] <= 0.05 / len(left):
-        sure.add(left.pop(0))
-    found = []
-    for one in range(len(scores)):
+    sure, untested = set(), sorted(pairs, key=p.get)
+    while untested and p[untested[0]] <= 0.05 / len(untested):
+        sure.add(untested.pop(0))
+    result = []
+    for standing in range(len(scores)):
         better = worse = 0
         for pair in sure:
-            if one in pair:
-                other = pair[1 - pair.index(one)]
-                better += np.mean(scores[other]) > np.mean(scores[one])
-                worse += np.mean(scores[other]) < np.mean(scores[one])
-        found.append((1 + better, len(scores) - worse))
-    return found
+            if standing in pair:
+                rival = pair[1 - pair.index(standing)]
+                better += np.mean(scores[rival]) > np.mean(scores[standing])
+                worse += np.mean(scores[rival]) < np.mean(scores[standing])
+        result.append((1 + better, len(scores) - worse))
+    return result
 
 
 def test_ranks_equal_a_second_writing():
@@ -146,33 +146,35 @@ def test_ranks_equal_a_second_writing():
                 digits = {0: 90, 4: int(centre + random.integers(-4, 5)), 8: int(centre + random.integers(-4, 5))}
                 records += cells(digits, seeds=(seed,))
             submissions.append(entry(f"e{position}", records))
-        found = board(submissions)
-        assert [one.ranks for one in found.ranked] == naive_ranks([one.scores for one in found.ranked])
+        result = board(submissions)
+        assert [standing.ranks for standing in result.ranked] == naive_ranks(
+            [standing.scores for standing in result.ranked]
+        )
 
 
 def test_seeds_that_agree_to_the_last_digit_prove_nothing():
-    found = board(
+    result = board(
         [entry("a", cells({0: 90, 4: 80, 8: 80}, jitter=0)), entry("b", cells({0: 90, 4: 20, 8: 20}, jitter=0))]
     )
-    assert [one.ranks for one in found.ranked] == [(1, 2), (1, 2)] and found.tests == 0
+    assert [standing.ranks for standing in result.ranked] == [(1, 2), (1, 2)] and result.tests == 0
 
 
 def test_labels_and_untrained_encoders_stand_apart():
-    found = board(a_track())
-    assert slugs(found.ranked) == ["alpha", "beta", "gamma"]
-    assert slugs(found.ceilings) == ["labels"] and slugs(found.floors) == ["floor"]
-    assert all(one.ranks is None and one.score is not None for one in (*found.ceilings, *found.floors))
-    assert found.floor["digit"][8] == {0: 0.5, 1: 0.51, 2: 0.52} and found.floor_score == found.floors[0].score
+    result = board(a_track())
+    assert slugs(result.ranked) == ["alpha", "beta", "gamma"]
+    assert slugs(result.ceilings) == ["labels"] and slugs(result.floors) == ["floor"]
+    assert all(standing.ranks is None and standing.score is not None for standing in (*result.ceilings, *result.floors))
+    assert result.floor["digit"][8] == {0: 0.5, 1: 0.51, 2: 0.52} and result.floor_score == result.floors[0].score
 
 
 def test_a_foreign_file_is_no_floor():
-    found = board([entry("mine", cells({0: 90, 4: 80, 8: 60}, method="untrained"), method_file=True)])
-    assert slugs(found.ranked) == ["mine"] and not found.floors and found.floor == {}
+    result = board([entry("mine", cells({0: 90, 4: 80, 8: 60}, method="untrained"), method_file=True)])
+    assert slugs(result.ranked) == ["mine"] and not result.floors and result.floor == {}
 
 
 def test_what_lies_below_the_floor_is_marked():
-    found = board(a_track())
-    marked = {one.submission.slug: one.below for one in (*found.ranked, *found.floors)}
+    result = board(a_track())
+    marked = {standing.submission.slug: standing.below for standing in (*result.ranked, *result.floors)}
     assert marked == {"alpha": (), "beta": (), "gamma": (("digit", 4), ("digit", 8)), "floor": ()}
 
 
@@ -182,8 +184,8 @@ def superseding(submission, slug):
 
 def test_an_older_entry_is_not_shown():
     old, new, newest = (entry(slug, cells({0: 90, 4: 80, 8: 60})) for slug in ("old", "new", "newest"))
-    found = board([old, superseding(new, "old"), superseding(newest, "new")])
-    assert slugs(found.ranked) == ["newest"] and found.superseded == (("new", "newest"), ("old", "new"))
+    result = board([old, superseding(new, "old"), superseding(newest, "new")])
+    assert slugs(result.ranked) == ["newest"] and result.superseded == (("new", "newest"), ("old", "new"))
 
 
 @pytest.mark.parametrize(
@@ -243,11 +245,11 @@ FULL = {0: 90, 4: 80, 8: 60}
     ],
 )
 def test_an_undefined_score_says_why(records, words):
-    found = board([*a_track(), entry("odd", records)])
-    [odd] = found.undefined
+    result = board([*a_track(), entry("odd", records)])
+    [odd] = result.undefined
     assert words in odd.reason and (odd.score, odd.scores, odd.ranks) == (None, (), None)
     assert (odd.accuracy is None) == ("ceiling" not in words and "chance" not in words)  # none over a part of the cells
-    assert slugs(found.ranked) == ["alpha", "beta", "gamma"]
+    assert slugs(result.ranked) == ["alpha", "beta", "gamma"]
 
 
 def test_two_records_for_one_place_are_refused():

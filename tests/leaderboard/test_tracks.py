@@ -38,11 +38,14 @@ def test_every_cell_of_the_suite_obeys_its_track(name):
 @pytest.mark.parametrize("name", tracks.names())
 def test_pinned_digests_are_registered_ones(name):
     track = tracks.read(name)
-    known = {entry["content_digest"]: entry for entry in registered()}
+    entries_by_digest = {entry["content_digest"]: entry for entry in registered()}
     for strength, digest in track.digests.items():
-        entry = known[digest]
-        own = {**track.data, **({} if strength == "all" else {track.strength: [int(n) for n in strength.split("+")]})}
-        assert (entry["dataset"], entry["options"], entry["seed"]) == (track.locked["data.dataset"], own, 0)
+        entry = entries_by_digest[digest]
+        chosen = {
+            **track.data,
+            **({} if strength == "all" else {track.strength: [int(n) for n in strength.split("+")]}),
+        }
+        assert (entry["dataset"], entry["options"], entry["seed"]) == (track.locked["data.dataset"], chosen, 0)
     assert {value if isinstance(value, str) else "all" for value in track.digests} <= {"all"} | {
         value_text(value) for value in track.grid
     }
@@ -95,10 +98,14 @@ def test_the_features_of_a_track_are_those_that_its_data_are_probed_for(name):
     sources = {"digit_source": "optdigits", **({"image_source": "leaves"} if "image_source" in track.data else {})}
     small = {key: 20 for key in ("train", "test", "probe_train", "probe_test") if key in track.data}
     for value in track.grid:
-        own = {} if track.strength == "bits" else {track.strength: min(value, 20) if isinstance(value, int) else value}
-        made = catalog.dataset(track.locked["data.dataset"], {**track.data, **sources, **small, **own})
+        chosen = (
+            {} if track.strength == "bits" else {track.strength: min(value, 20) if isinstance(value, int) else value}
+        )
+        dataset = catalog.dataset(track.locked["data.dataset"], {**track.data, **sources, **small, **chosen})
         bits = [f"bit{position:02d}" for position in range(value)] if track.strength == "bits" else []
-        assert sorted(track.features(value)) == sorted([one for one in made.probes if one != "code"] + bits)
+        assert sorted(track.features(value)) == sorted(
+            [feature for feature in dataset.probes if feature != "code"] + bits
+        )
 
 
 def test_official_labels_are_those_that_entries_were_tested_on():

@@ -24,13 +24,13 @@ def naive(values, n, level):
 @pytest.mark.parametrize("values, n", [([0.5, 0.6, 0.55], 1000), ([0.9, 0.9, 0.9, 0.9], 450), ([1.0, 1.0], 100)])
 def test_the_interval_is_the_textbooks(values, n):
     for level in (0.9, 0.99):
-        found = verdict.interval(values, n, level)
-        assert (found.low, found.high) == pytest.approx(naive(values, n, level))
+        expected = verdict.interval(values, n, level)
+        assert (expected.low, expected.high) == pytest.approx(naive(values, n, level))
 
 
 def test_seeds_that_agree_by_chance_still_have_binomial_noise():
-    found = verdict.interval([0.5] * 10, 100)
-    assert found.high - found.mean == pytest.approx(3.2498 * math.sqrt(0.25 / 100 * 1.1), rel=1e-3)
+    expected = verdict.interval([0.5] * 10, 100)
+    assert expected.high - expected.mean == pytest.approx(3.2498 * math.sqrt(0.25 / 100 * 1.1), rel=1e-3)
 
 
 def test_a_perfect_claim_is_no_promise_of_the_last_sample():

@@ -183,6 +183,13 @@ def test_a_row_without_a_comparison_and_faults_in_every_report():
     assert "2 more seeds: seeds 11-12" in report.lines[0].text
 
 
+def test_the_smallest_change_grows_with_the_suspects_that_share_the_level():
+    def smallest(*values):
+        return float(cells_of(rendered(*values, features=THREE).markdown, "one")[9])
+
+    assert smallest(drawn(560), drawn(560), drawn(560)) > smallest(drawn(560), drawn(), drawn())
+
+
 def test_suspects_wait_for_their_second_stage():
     report = rendered(measured({10: 560, 11: 550, 12: 570}))
     assert "1 of 1 numbers need more seeds" in report.markdown and "seeds 13-19" in report.lines[0].text

@@ -97,16 +97,21 @@ def test_a_name_with_dollars_is_a_name(tmp_path):
 
 
 def test_cells_without_numbers_are_counted_below(tmp_path):
-    lost = [make_record([], bits=5, seed=seed, status=status, error="e")
-            for seed, status in ((7, "failed"), (8, "failed"), (9, "diverged"))]  # fmt: skip
+    lost = [
+        make_record([], bits=5, seed=seed, status=status, error="e")
+        for seed, status in ((7, "failed"), (8, "failed"), (9, "diverged"))
+    ]
     assert "1 diverged, 2 failed" in texts_of([*curves(), *lost], tmp_path)
     assert "not drawn" not in texts_of(curves(), tmp_path)
 
 
 def test_variants_of_one_dataset_are_told_apart(axes):
     variant = {"name": "randbit", "version": 1, "options": {"digit_source": "optdigits", "train": 200}}
-    records = [make_record([probe_entry(50)], strength={"key": "bits", "value": bits}, dataset=dataset)
-               for bits in (0, 5) for dataset in (variant, {**variant, "options": {"digit_source": "optdigits"}})]  # fmt: skip
+    records = [
+        make_record([probe_entry(50)], strength={"key": "bits", "value": bits}, dataset=dataset)
+        for bits in (0, 5)
+        for dataset in (variant, {**variant, "options": {"digit_source": "optdigits"}})
+    ]
     titles = {axis.get_title() for axis in axes(records)}
     assert titles == {"digit (randbit over optdigits)", "digit (randbit over optdigits (train=200))"}
 
@@ -133,11 +138,15 @@ def test_strengths_that_are_no_numbers_stand_side_by_side_in_their_natural_order
 )
 def test_saturation_lines_of_the_batches_that_were_trained_with(axes, sizes, text):
     records = [
-        make_record([probe_entry(50), *bit_entries(*[60] * bool(bits))], bits=bits, seed=size,
-                    train={"epochs": 1, "batch_size": size})
+        make_record(
+            [probe_entry(50), *bit_entries(*[60] * bool(bits))],
+            bits=bits,
+            seed=size,
+            train={"epochs": 1, "batch_size": size},
+        )
         for bits in (0, 8)
         for size in sizes
-    ]  # fmt: skip
+    ]
     floor = {"steps": 0, "train": {"epochs": 1, "batch_size": 4096}}
     records += [make_record([probe_entry(50)], "untrained", bits=bits, **floor) for bits in (0, 8)]
     axis = axes(records)[0]

@@ -104,8 +104,10 @@ def test_what_moves_no_number_does_not_tell_cells_apart():
 
 
 def test_the_same_cell_of_two_suites_is_one_seed():
-    records = [make_record([probe_entry(right)], suite={"name": name, "version": 1})
-               for name, right in (("one", 60), ("two", 70))]  # fmt: skip
+    records = [
+        make_record([probe_entry(right)], suite={"name": name, "version": 1})
+        for name, right in (("one", 60), ("two", 70))
+    ]
     summary = summarise(study_of(records).long)
     assert summary["n"].tolist() == [1] and summary["mean"].tolist() == [pytest.approx(0.65)]
 
@@ -142,5 +144,8 @@ def test_metrics_stand_beside_the_probe_of_their_layer():
 def test_traces_are_means_over_a_group():
     traces = study_of([traced((20, 80)), make_record([probe_entry(50)])]).traces
     assert traces.set_index(["feature", "step"])["accuracy"].to_dict() == {
-        ("digit", 1): 0.2, ("bits", 1): 0.55, ("digit", 4): 0.8, ("bits", 4): pytest.approx(0.8),
-    }  # fmt: skip
+        ("digit", 1): 0.2,
+        ("bits", 1): 0.55,
+        ("digit", 4): 0.8,
+        ("bits", 4): pytest.approx(0.8),
+    }

@@ -91,8 +91,12 @@ def test_html_is_a_semantic_table_with_classes(results):
     assert all(tag == "th" and attributes == {"scope": "col"} for tag, attributes, _ in head)
     assert all(row[0][:2] == ["th", {"scope": "row"}] and len(row) == 4 for row in body)
     assert [attributes.get("class") for tag, attributes in found.tags if tag == "tr"] == [
-        None, None, "published", None, "ceiling",
-    ]  # fmt: skip
+        None,
+        None,
+        "published",
+        None,
+        "ceiling",
+    ]
     assert body[0][3][1] == {"class": "best"} and body[0][2][1:] == [{}, ""] and names.count("b") == 1
     assert body[2][3][1:] == [{"class": "below failed"}, LOST]
     assert '<em class="lost">failed (seed 2)</em>' in results.html() and "<code>bench run</code>" in results.html()

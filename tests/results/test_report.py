@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -62,11 +63,21 @@ def test_a_page_holds_what_a_reader_needs(text):
     page = Page(text)
     shown = " ".join(page.text.split())
     for part in (
-        "12 cells: 9 ok, 1 diverged, 1 failed, 1 missing", "randbit over optdigits", "d" * 64, "the suite test",
-        "the loss is not finite at step 17", "planned, and no record is there", "bench run ./test.yaml --out runs/test",
-        "bench generate randbit --digit-source optdigits", "Intriguing Properties of Contrastive Losses",
-        "@software{suppression_bench", "linear-probe top-1 %", "what is kept, by bits", "torch", "recipe: randbit",
-    ):  # fmt: skip
+        "12 cells: 9 ok, 1 diverged, 1 failed, 1 missing",
+        "randbit over optdigits",
+        "d" * 64,
+        "the suite test",
+        "the loss is not finite at step 17",
+        "planned, and no record is there",
+        "bench run ./test.yaml --out runs/test",
+        "bench generate randbit --digit-source optdigits",
+        "Intriguing Properties of Contrastive Losses",
+        "@software{suppression_bench",
+        "linear-probe top-1 %",
+        "what is kept, by bits",
+        "torch",
+        "recipe: randbit",
+    ):
         assert part in shown, part
     assert page.tags.count("figure") == 1 and page.tags.count("details") == 5
 
@@ -118,11 +129,15 @@ def test_a_methods_command_gives_the_cells_of_the_records(name, monkeypatch):
         method, recipe = (words[words.index(flag) + 1] for flag in ("--method", "--recipe"))
         assert words[words.index("--data") + 1] == reproduce.folder(cell.dataset, record.data.digest)
         pairs = [word.partition("=") for word in words[words.index("--set") + 1 : words.index("--out")]]
-        facts = {
-            "dataset": cell.dataset.name, "version": cell.dataset.version, "options": cell.dataset.options,
-            "seed": cell.dataset.seed, "recipe": recipe, "strength": cell.strength and cell.strength.key,
-            "constant_channels": {"max": 32}, "content_digest": record.data.digest,
-        }  # fmt: skip
+        facts = SimpleNamespace(
+            dataset=cell.dataset.name,
+            version=cell.dataset.version,
+            options=cell.dataset.options,
+            seed=cell.dataset.seed,
+            recipe=recipe,
+            strength=cell.strength and cell.strength.key,
+            constant_channels=SimpleNamespace(max=32),
+        )
         monkeypatch.setattr(manifest, "read", lambda folder, facts=facts: facts)
         settings = {key: yaml.safe_load(value) for key, _, value in pairs}
         again = cells_of_folder(Path("data"), method, recipe, settings, cell.seed + 1)[-1].cell
@@ -168,9 +183,20 @@ def test_a_browser_shows_it_on_a_phone_without_a_word(text, tmp_path):
         '<iframe src="page.html" width="390" height="844" style="border:0"></iframe>'
     )
     (tmp_path / "plain.html").write_text(text)
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-             "--disable-background-networking", "--disable-component-update", "--enable-logging=stderr",
-             f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=3000", "--dump-dom"]  # fmt: skip
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-sync",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--enable-logging=stderr",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--virtual-time-budget=3000",
+        "--dump-dom",
+    ]
 
     def shown(name):
         return subprocess.run(

@@ -136,8 +136,10 @@ def test_lost_seeds_stand_where_their_numbers_would(lossy):
 
 
 def test_several_lost_seeds_are_one_note_and_failures_alone_are_a_table():
-    lost = [make_record([], bits=5, seed=seed, status=status)
-            for seed, status in ((3, "failed"), (1, "failed"), (2, "diverged"))]  # fmt: skip
+    lost = [
+        make_record([], bits=5, seed=seed, status=status)
+        for seed, status in ((3, "failed"), (1, "failed"), (2, "diverged"))
+    ]
     found = row(accuracies([make_record([probe_entry(50)], bits=5), *lost]), "simclr")
     assert found["digit @5"] == "50.0; diverged (seed 2); failed (seeds 1, 3)"
     assert "failed (seed 3)" in accuracies(lost[:1]).to_dict("records")[0].values()
@@ -165,8 +167,10 @@ def test_floor_and_ceiling_are_the_last_rows():
     records = [*seeds("untrained", (30, 30, 30)), *seeds("supervised", (95,)), *seeds("vae", (60,))]
     result = tables.accuracy_tables(study_of(records))
     assert [(line.names[0], line.kind) for line in result.tables[0].rows] == [
-        ("vae", ""), ("supervised", "ceiling"), ("untrained", "floor"),
-    ]  # fmt: skip
+        ("vae", ""),
+        ("supervised", "ceiling"),
+        ("untrained", "floor"),
+    ]
     assert not any(note.startswith(("No floor", "No ceiling")) for note in result.notes)
 
 
@@ -262,10 +266,14 @@ def metrics_frames(records, **options):
 
 def test_metrics_are_means_over_seeds_and_groups():
     records = [
-        make_record([probe_entry(50), *bit_entries(50, 50)], seed=seed, bits=2,
-                    metrics=metrics({"digit": 100 + 10 * seed, "bit00": 200, "bit01": 100}))
+        make_record(
+            [probe_entry(50), *bit_entries(50, 50)],
+            seed=seed,
+            bits=2,
+            metrics=metrics({"digit": 100 + 10 * seed, "bit00": 200, "bit01": 100}),
+        )
         for seed in (0, 1, 2)
-    ]  # fmt: skip
+    ]
     [(heading, frame)] = metrics_frames(records).items()
     [found] = frame.to_dict("records")
     assert heading.startswith("randbit over optdigits, bits 2")
@@ -295,8 +303,9 @@ def test_variants_of_one_dataset_have_headings_of_their_own():
     records = [make_record([probe_entry(50)], metrics=metrics({"digit": 100}))]
     records.append(make_record([probe_entry(50)], metrics=metrics({"digit": 50}), dataset=variant))
     assert sorted(heading.partition(",")[0] for heading in metrics_frames(records)) == [
-        "randbit over optdigits", "randbit over optdigits (train=200)",
-    ]  # fmt: skip
+        "randbit over optdigits",
+        "randbit over optdigits (train=200)",
+    ]
 
 
 # ---- suppression ----
