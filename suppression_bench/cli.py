@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except OSError as error:
         if error.errno in PATH and error.filename:
-            return _failed(f"{error.filename}: {error.strerror}; name another file or folder", 4)
+            return _failed(f"{error.filename}: {error.strerror}; name another place", 4)
         if error.errno in MACHINE:
             path = f" ({error.filename})" if error.filename else ""
             return _failed(f"{error.strerror}{path}; make room or choose a folder you may write to", 4)

@@ -213,7 +213,7 @@ def shell(line: str) -> subprocess.CompletedProcess:
         ("bench --help | head -1", 0, []),
         ("bench list >&-", 0, []),
         ("bench list > /dev/full", 4, ["No space left"]),
-        ("bench table docs/results/quick --out /proc/table.md", 4, ["/proc/table.md"]),
+        ("bench table docs/results/quick.jsonl --out /proc/table.md", 4, ["/proc/table.md"]),
     ],
 )
 def test_a_closed_pipe_is_no_fault_and_a_full_disk_is_one_sentence(line, exit_code, words):
