@@ -103,22 +103,6 @@ def loads_yaml(text: str) -> Any:
         raise ValueError(str(error)) from None
 
 
-def key_faults(value, keys: dict, what: str) -> list[str]:
-    """How an object departs from its schema (key -> type or types): missing, unknown and wrongly typed keys.
-
-    >>> key_faults({"a": True, "c": 1}, {"a": int, "b": str}, "it")
-    ["it lacks the key 'b'", "it has the unknown key 'c'", 'it: a has the wrong type bool']
-    """
-    if not isinstance(value, dict):
-        return [f"{what} must be an object, got {type(value).__name__}"]
-    faults = [f"{what} lacks the key {key!r}" for key in keys if key not in value]
-    faults += [f"{what} has the unknown key {key!r}" for key in value if key not in keys]
-    for key, kind in keys.items():
-        if key in value and (not isinstance(value[key], kind) or (isinstance(value[key], bool) and kind is not bool)):
-            faults.append(f"{what}: {key} has the wrong type {type(value[key]).__name__}")
-    return faults
-
-
 @contextlib.contextmanager
 def write_atomic(path: Path) -> Iterator[BinaryIO]:
     """A binary file to write that appears under `path` whole, or not at all where the block raises or is killed.

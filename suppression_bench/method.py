@@ -76,8 +76,6 @@ class Method(nn.Module, ABC):
         passes: what else it hands to its loss, of `negatives` and `labels`.
         no_gradient: names of its submodules that no gradient may pass; each is used in every step.
         version: rises when a change moves the method's numbers: records of one version are compared with each other.
-        later: options younger than published records, left out of a cell's spec while they have their default, so
-            that those cells keep their ids.
     """
 
     name: str  # the file's stem, set by the catalog
@@ -88,7 +86,6 @@ class Method(nn.Module, ABC):
     passes: tuple[str, ...] = ()
     no_gradient: tuple[str, ...] = ()
     version = 1
-    later: tuple[str, ...] = ()
 
     def __init__(self, encoder: Encoder, info: Info):
         super().__init__()

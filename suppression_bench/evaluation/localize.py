@@ -254,7 +254,7 @@ def read_images(folder: Path, limit: int, image_shape: tuple[int, int, int]) -> 
 
 def _of_dataset(folder: Path, limit: int) -> list[tuple[Image.Image, str]]:
     data = open_folder(folder)
-    split = next(iter(data.manifest["probes"].values()))[1] if data.manifest["probes"] else data.split
+    split = next(iter(data.manifest.probes.values()))[1] if data.manifest.probes else data.split
     data = data.to(split)
     pairs = []
     for index in positions(len(data), limit):

@@ -77,7 +77,7 @@ def build_data(submission: Submission, sources: dict[str, str], workers: int, sa
             say=say,
         )
         expected = track.digest(strength)
-        if expected and facts["content_digest"] != expected:
+        if expected and facts.content_digest != expected:
             raise UserError(f"{plan.folder}: not the data of the track {track.name} (digest {expected[:12]}...)")
         folders[strength] = plan.folder
     return folders

@@ -203,7 +203,8 @@ class Official:
         def get(split: str, feature: str) -> np.ndarray:
             drawn = self._draw(dataset, split)
             if code and feature not in dataset.features:
-                return np.array([labels[code] >> int(feature[3:]) & 1 for labels in drawn])
+                bit = dataset.constant_channels.feature_names(dataset.constant_channels.max).index(feature)
+                return np.array([labels[code] >> bit & 1 for labels in drawn])
             return np.array([labels[feature] for labels in drawn])
 
         return get

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from generators import manifest as manifests
-from generators.dataset import UserError
+from generators.dataset import ConstantChannels, UserError
 from suppression_bench.method import Target
 from suppression_bench.training.pixel_cache import DecodedSplit, decode, is_decoded
 from suppression_bench.training.transforms import append_constant
@@ -36,13 +36,14 @@ class Data:
     def __init__(self, folder: str | Path, bits: int = 0, say: Callable[[str], None] = print):
         self.folder = Path(folder)
         self.manifest = manifests.read(self.folder)
-        constant = self.manifest["constant_channels"]
-        most = constant["max"] if constant else 0
+        constant = self.manifest.constant_channels
+        most = constant.max if constant else 0
         if not 0 <= bits <= most:
-            raise UserError(f"data.bits {bits}: {self.manifest['dataset']} has 0 to {most} constant channels")
+            raise UserError(f"data.bits {bits}: {self.manifest.dataset} has 0 to {most} constant channels")
         self.bits = bits
-        self.code = constant["label"] if constant else None
-        height, width, channels = self.manifest["picture_shape"]
+        self.code = constant.label if constant else None
+        self.bit_names = ConstantChannels.feature_names(most)
+        height, width, channels = self.manifest.image_shape
         self.image_shape = (height, width, channels)
         self.say = say
         self._splits: dict[str, DecodedSplit] = {}
@@ -87,24 +88,24 @@ class Data:
     def targets(self) -> dict[str, Target]:
         """What a supervised method may predict on the training split; each bit in use is a target of its own."""
         targets = {}
-        for name in self.manifest["targets"]:
+        for name in self.manifest.targets:
             if name == self.code:
-                targets.update({bit_name(position): Target(2) for position in range(self.bits)})
+                targets.update(dict.fromkeys(self.bit_names[: self.bits], Target(2)))
             else:
-                targets[name] = Target(**self.manifest["features"][name])
+                targets[name] = Target(self.manifest.features[name].classes, self.manifest.features[name].many)
         return targets
 
     def probes(self) -> dict[str, tuple[str, str]]:
         """Feature -> (train split, test split), each bit in use by itself."""
         probes = {}
-        for name, (train, test) in self.manifest["probes"].items():
-            names = [bit_name(position) for position in range(self.bits)] if name == self.code else [name]
+        for name, (train, test) in self.manifest.probes.items():
+            names = self.bit_names[: self.bits] if name == self.code else [name]
             probes.update(dict.fromkeys(names, (train, test)))
         return probes
 
     def groups(self) -> dict[str, list[str]]:
         """Group -> its probed features: the bits in use."""
-        return {"bits": [bit_name(i) for i in range(self.bits)]} if self.bits else {}
+        return {ConstantChannels.group: self.bit_names[: self.bits]} if self.bits else {}
 
     def labels(self, split: str, feature: str) -> np.ndarray:
         """(N,) int64 classes of a feature on a split, or (N, classes) float32 0/1 where it is a set.
@@ -115,39 +116,34 @@ class Data:
         if not self.has_label(split, feature):
             raise UserError(f"{self.folder}: split {split} has no label {feature!r} on every sample")
         labels = self._split(split).labels
-        if self.code and feature.startswith("bit"):
-            return (np.array(labels[self.code], dtype=np.int64) >> int(feature[3:])) & 1
-        described = self.manifest["features"][feature]
-        if not described["many"]:
+        if self.code and feature in self.bit_names:
+            return (np.array(labels[self.code], dtype=np.int64) >> self.bit_names.index(feature)) & 1
+        described = self.manifest.features[feature]
+        if not described.many:
             return np.array(labels[feature], dtype=np.int64)
-        present = np.zeros((len(labels[feature]), described["classes"]), dtype=np.float32)
+        present = np.zeros((len(labels[feature]), described.classes), dtype=np.float32)
         for row, classes in enumerate(labels[feature]):
             present[row, classes] = 1
         return present
 
     def classes(self, feature: str) -> int:
         """Number of classes of a feature; a bit has two."""
-        described = self.manifest["features"].get(feature)
-        return described["classes"] if described else 2
+        described = self.manifest.features.get(feature)
+        return described.classes if described else 2
 
     def has_label(self, split: str, feature: str) -> bool:
         """Whether every sample of a split carries the feature."""
         labels = self._split(split).labels
-        if self.code and feature.startswith("bit"):
+        if feature in self.bit_names:
             return True
         return feature in labels and not any(label is None for label in labels[feature])
 
     def _split(self, name: str) -> DecodedSplit:
         if name not in self._splits:
-            if name not in self.manifest["splits"]:
-                raise UserError(f"{self.folder}: no split {name!r} (has {', '.join(self.manifest['splits'])})")
+            if name not in self.manifest.splits:
+                raise UserError(f"{self.folder}: no split {name!r} (has {', '.join(self.manifest.splits)})")
             self._splits[name] = DecodedSplit(self.folder, self.manifest, name)
         return self._splits[name]
-
-
-def bit_name(position: int) -> str:
-    """The feature's name of one constant channel."""
-    return f"bit{position:02d}"
 
 
 @dataclass(frozen=True)
