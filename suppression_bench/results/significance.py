@@ -36,10 +36,10 @@ def holm(values: Sequence[float], level: float = LEVEL) -> list[bool]:
     >>> holm([0.01, 0.04, 0.03])
     [True, False, False]
     """
-    order = sorted(range(len(values)), key=lambda place: values[place])
+    order = sorted(range(len(values)), key=lambda position: values[position])
     kept = [False] * len(values)
-    for rank, place in enumerate(order):
-        if values[place] > level / (len(values) - rank):
+    for rank, position in enumerate(order):
+        if values[position] > level / (len(values) - rank):
             break
-        kept[place] = True
+        kept[position] = True
     return kept

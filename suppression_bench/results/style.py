@@ -107,13 +107,13 @@ def legend(figure: Any, note: str = "", length: float = 3.2) -> None:
     )
 
 
-def seeds_note(what: str, spread: str, several: bool) -> str:
+def seeds_note(marks: str, spread: str, several: bool) -> str:
     """What lines (or points) and bands (or bars) mean.
 
     >>> seeds_note("lines", "bands", True)
     'lines: mean over seeds; bands: ± 1 standard deviation over seeds'
     """
-    return f"{what}: mean over seeds" + (f"; {spread}: ± 1 standard deviation over seeds" if several else "")
+    return f"{marks}: mean over seeds" + (f"; {spread}: ± 1 standard deviation over seeds" if several else "")
 
 
 def lost_note(frame: pandas.DataFrame) -> str:
@@ -216,7 +216,7 @@ def _free_box(
             box = (centre_x - width / 2, centre_y - height / 2, centre_x + width / 2, centre_y + height / 2)
             candidates.append((distance, box))
             inside = frame[0] <= box[0] and frame[1] <= box[1] and box[2] <= frame[2] and box[3] <= frame[3]
-            if inside and not any(_overlap(box, other) for other in taken):
+            if inside and not any(_overlap(box, neighbour) for neighbour in taken):
                 return distance, box
     return candidates[0]
 

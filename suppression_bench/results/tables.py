@@ -199,15 +199,15 @@ def _missing(grid: Grid, part: pandas.DataFrame, probe: str, cells: list[Cell]) 
     if key and not any(key in cell.dataset.options for cell in cells):  # it is chosen when data is read
         settings += f" --set {key}=N"
     missing = {}
-    for what, method in (("floor", FLOOR), ("ceiling", CEILING)):
+    for reference, method in (("floor", FLOOR), ("ceiling", CEILING)):
         if method not in set(part["method"]):
             seeds = f" --seeds {FEWEST_FLOORS}" if method == FLOOR else ""
             command = f"bench run --data DIR --method {method}{settings}{seeds} --out OUT"
-            missing[what] = (
+            missing[reference] = (
                 f"no {method} encoder was run; `{command}` adds one (DIR: the generated data; with the run's own --set)."
             )
         elif method not in methods:
-            missing[what] = f"the {method} encoder has no {probe} probe."
+            missing[reference] = f"the {method} encoder has no {probe} probe."
     floors = {kind for name, kind, _ in grid.rows if name.partition(" ")[0] == FLOOR}
     without = [kind for kind in PROBES if kind in {kind for _, kind, _ in grid.rows} - floors]
     if floors and without:
@@ -282,7 +282,7 @@ def _accuracy_notes(frame: pandas.DataFrame, grids: list[Grid], tables: list[Tab
         notes.append("#: cells of one name that differ in other settings; `bench report` shows them.")
     for grid in grids:
         where = f" ({heading(grid.topic)})" if len(grids) > 1 else ""
-        notes += [f"No {what}{where}: {why}" for what, why in grid.missing.items()]
+        notes += [f"No {reference}{where}: {why}" for reference, why in grid.missing.items()]
     return [*notes, *_provenance(frame)]
 
 

@@ -68,6 +68,8 @@ def test_what_the_stages_compare():
     assert verdict.first.mean == pytest.approx(0.56) and verdict.second.mean == pytest.approx(0.57)
     assert verdict.first.difference == pytest.approx(-0.04)
     assert verdict.deciding is verdict.second and verdict.seeds == tuple(TEN)
+    [verdict] = check.judge(base(), fresh(drawn())).verdicts
+    assert verdict.second is None and verdict.deciding is verdict.first and verdict.seeds == (10, 11, 12)
 
 
 @pytest.mark.parametrize(("spread", "shift"), [([-100, -50, 50, 100] * 100, -30), (SPREAD * 40, -15)])
@@ -132,6 +134,10 @@ def test_what_is_never_a_pass():
     mixed.sources[19] = "other"
     assert faulty(fresh(mixed), "2 different versions")
     assert check.Report([], []).exit_code == 2, "nothing compared is no pass"
+    report = check.judge(base(features=TWO), fresh(drawn(sources="s"), drawn(sources="t"), features=TWO))
+    assert "2 different versions" in report.faults[0], "versions are counted over all numbers"
+    report = check.judge(base(features=TWO), fresh(drawn(n=N + 1), features=["two"]))
+    assert ["missing" in fault for fault in report.faults] == [True, False] and len(report.faults) == 2
     report = check.judge(base(features=("digit", "more")), fresh(drawn(560)))
     assert report.exit_code == 2 and [verdict.outcome for verdict in report.verdicts] == ["lower"]
 

@@ -44,9 +44,11 @@ def metrics(knn: dict[str, int], factors: dict[str, float] | None = None, **chan
         values |= {name: value for name, value in changes.items() if name in values}
         values = {name: value and value * factor for name, value in values.items()}
         layers.append({**common, **values, "negative_similarities": [0.5], "gradient_ratios": []})
-        own = {"tolerance": 0.5 * factor, "sensitivity": None, "agreement": 0.75}
-        own |= {name: value for name, value in changes.items() if name in own}
-        features += [{**common, **own, "feature": feature, "knn_correct": correct} for feature, correct in knn.items()]
+        shares = {"tolerance": 0.5 * factor, "sensitivity": None, "agreement": 0.75}
+        shares |= {name: value for name, value in changes.items() if name in shares}
+        features += [
+            {**common, **shares, "feature": feature, "knn_correct": correct} for feature, correct in knn.items()
+        ]
     return {"version": 1, "temperature": 0.1, "voters": 200, "neighbours": 10, "layers": layers, "features": features}
 
 

@@ -179,8 +179,8 @@ def test_without_paper_it_stands_in_a_row_of_its_own_beside_the_same_probe_on_th
     texts, names, _ = table_of(randbit(70), paper=False)
     assert texts == ["70.0", "70.6"] and [name[1] for name in names] == ["online", "online, published"]
     optdigits = {**MNIST, "options": {"digit_source": "optdigits"}}
-    for other in (randbit(70, probe="lbfgs"), randbit(70, dataset=optdigits), randbit(70, method="byol")):
-        assert len(table_of(other, paper=False)[1]) == 1
+    for record in (randbit(70, probe="lbfgs"), randbit(70, dataset=optdigits), randbit(70, method="byol")):
+        assert len(table_of(record, paper=False)[1]) == 1
 
 
 def test_a_failed_cell_still_shows_the_published_value():

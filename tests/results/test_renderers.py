@@ -84,13 +84,13 @@ def test_latex_is_escaped_and_whole(results):
 
 
 def test_html_is_a_semantic_table_with_classes(results):
-    found = Reader(results.html())
-    names = [tag for tag, _ in found.tags]
+    page = Reader(results.html())
+    names = [tag for tag, _ in page.tags]
     assert names.count("caption") == names.count("thead") == names.count("tbody") == 1
-    head, *body = found.rows
+    head, *body = page.rows
     assert all(tag == "th" and attributes == {"scope": "col"} for tag, attributes, _ in head)
     assert all(row[0][:2] == ["th", {"scope": "row"}] and len(row) == 4 for row in body)
-    assert [attributes.get("class") for tag, attributes in found.tags if tag == "tr"] == [
+    assert [attributes.get("class") for tag, attributes in page.tags if tag == "tr"] == [
         None,
         None,
         "published",
@@ -103,9 +103,9 @@ def test_html_is_a_semantic_table_with_classes(results):
 
 
 def test_the_page_needs_nothing_else(results):
-    found = Reader(results.page().removeprefix("<!doctype html>\n"))
-    assert [tag for tag, _ in found.tags][:2] == ["html", "head"]
-    attributes = {name for _, names in found.tags for name in names}
+    page = Reader(results.page().removeprefix("<!doctype html>\n"))
+    assert [tag for tag, _ in page.tags][:2] == ["html", "head"]
+    attributes = {name for _, names in page.tags for name in names}
     assert not attributes & {"src", "href", "onclick", "style"}
     assert "url(" not in results.page() and "@import" not in results.page()
 
@@ -113,9 +113,9 @@ def test_the_page_needs_nothing_else(results):
 def test_markup_of_a_record_is_text_in_every_format():
     results = tables_of(Row((ATTACK, "a|b</td>&"), [Entry("<i>1</i>"), Entry(lost='"><b>')]), notes=["<b>why</b>"])
     for text in (results.html(), results.page()):
-        found = Reader(text)
-        assert not {"script", "img", "i", "b"} & {tag for tag, _ in found.tags}
-        assert found.rows[1][0][2] == ATTACK and found.rows[1][1][2] == "a|b</td>&"
+        page = Reader(text)
+        assert not {"script", "img", "i", "b"} & {tag for tag, _ in page.tags}
+        assert page.rows[1][0][2] == ATTACK and page.rows[1][1][2] == "a|b</td>&"
     lines = [line for line in results.markdown().splitlines() if line.startswith("|")]
     assert r"\<script>" in lines[2] and r"a\|b\</td>&" in lines[2]
     assert {line.replace(r"\|", "").count("|") for line in lines} == {5}

@@ -22,7 +22,7 @@ def tail(t, freedom, steps=200_000):
     width = (math.pi / 2 - start) / steps
     total = sum(
         (1 + math.tan(u) ** 2 / freedom) ** (-(freedom + 1) / 2) / math.cos(u) ** 2
-        for u in (start + (place + 0.5) * width for place in range(steps))
+        for u in (start + (step + 0.5) * width for step in range(steps))
     )
     scale = math.gamma((freedom + 1) / 2) / (math.sqrt(freedom * math.pi) * math.gamma(freedom / 2))
     return 2 * scale * total * width

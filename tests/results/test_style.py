@@ -20,5 +20,5 @@ def test_labels_cover_neither_each_other_nor_a_point(tmp_path):
         pixels = axis.transData.transform(points)
         boxes = [matplotlib.text.Text.get_window_extent(text) for text in axis.texts]
     for i, box in enumerate(boxes):
-        assert not any(box.overlaps(other) for other in boxes[:i]), i
+        assert not any(box.overlaps(neighbour) for neighbour in boxes[:i]), i
         assert not any(box.contains(*point) for point in pixels), i

@@ -22,8 +22,8 @@ def accuracies(records, missing=None, **options):
 
 
 def row(frame, method, probe="lbfgs"):
-    [found] = frame[(frame["method"] == method) & (frame["probe"] == probe)].to_dict("records")
-    return found
+    [cells] = frame[(frame["method"] == method) & (frame["probe"] == probe)].to_dict("records")
+    return cells
 
 
 def seeds(method, right, **changes):
@@ -140,8 +140,8 @@ def test_several_lost_seeds_are_one_note_and_failures_alone_are_a_table():
         make_record([], bits=5, seed=seed, status=status)
         for seed, status in ((3, "failed"), (1, "failed"), (2, "diverged"))
     ]
-    found = row(accuracies([make_record([probe_entry(50)], bits=5), *lost]), "simclr")
-    assert found["digit @5"] == "50.0; diverged (seed 2); failed (seeds 1, 3)"
+    simclr = row(accuracies([make_record([probe_entry(50)], bits=5), *lost]), "simclr")
+    assert simclr["digit @5"] == "50.0; diverged (seed 2); failed (seeds 1, 3)"
     assert "failed (seed 3)" in accuracies(lost[:1]).to_dict("records")[0].values()
 
 
@@ -149,10 +149,10 @@ def test_the_long_forms_have_a_line_for_each_by_any_probe(lossy):
     for probe in ("all", "lbfgs"):
         lines = json.loads(tables.long_text(lossy, "json", probe))
         rows = list(csv.DictReader(io.StringIO(tables.long_text(lossy, "csv", probe))))
-        for found in (lines, rows):
-            lost = {(line["method"], int(line["seed"]), line["status"]) for line in found if line["status"] != "ok"}
+        for table in (lines, rows):
+            lost = {(line["method"], int(line["seed"]), line["status"]) for line in table if line["status"] != "ok"}
             assert (
-                lost == {("simclr", 2, "failed"), ("byol", 0, "diverged"), ("vae", 1, "missing")} and len(found) == 10
+                lost == {("simclr", 2, "failed"), ("byol", 0, "diverged"), ("vae", 1, "missing")} and len(table) == 10
             )
         assert all(line["accuracy"] is None for line in lines if line["status"] != "ok")
 
@@ -190,9 +190,9 @@ def test_a_floor_of_one_dataset_is_no_floor_of_another():
 
 def test_a_probe_that_the_floor_does_not_have_is_named():
     study = study_of([*seeds("untrained", (30,)), make_record([probe_entry(60), probe_entry(50, probe="online")])])
-    for probe, what in (("online", "No floor: "), ("all", "No floor by online: "), ("lbfgs", None)):
+    for probe, start in (("online", "No floor: "), ("all", "No floor by online: "), ("lbfgs", None)):
         notes = [note for note in tables.accuracy_tables(study, probe).notes if note.startswith("No floor")]
-        assert len(notes) == (what is not None) and all(note.startswith(what) for note in notes)
+        assert len(notes) == (start is not None) and all(note.startswith(start) for note in notes)
 
 
 # ---- bold ----
@@ -275,10 +275,10 @@ def test_metrics_are_means_over_seeds_and_groups():
         for seed in (0, 1, 2)
     ]
     [(heading, frame)] = metrics_frames(records).items()
-    [found] = frame.to_dict("records")
+    [texts] = frame.to_dict("records")
     assert heading.startswith("randbit over optdigits, bits 2")
-    assert found["k-NN % digit"] == f"55.0 ± {statistics.stdev([50.0, 55.0, 60.0]):.1f} (n=3)"
-    assert found["k-NN % bits"] == "75.0 ± 0.0 (n=3)" and found["alignment"] == "0.250 ± 0.000 (n=3)"
+    assert texts["k-NN % digit"] == f"55.0 ± {statistics.stdev([50.0, 55.0, 60.0]):.1f} (n=3)"
+    assert texts["k-NN % bits"] == "75.0 ± 0.0 (n=3)" and texts["alignment"] == "0.250 ± 0.000 (n=3)"
     assert list(frame.columns)[:4] == ["method", "layer", "k-NN % digit", "k-NN % bits"]
 
 
@@ -332,8 +332,8 @@ def test_a_methods_own_value_without_competitor_is_its_ceiling():
 
 
 def test_a_groups_ceiling_is_one_and_the_score_is_the_worst_features():
-    found = summary(cells({0: 90, 5: 50, 10: 90}, bit=60))
-    bits, digit = found["simclr", "bits"], found["simclr", "digit"]
+    rows = summary(cells({0: 90, 5: 50, 10: 90}, bit=60))
+    bits, digit = rows["simclr", "bits"], rows["simclr", "digit"]
     kept = float(bits["R @5"])
     assert bits["ceiling"] == "1" and kept == pytest.approx(0.2, abs=0.006) and bits["score"] == ""
     assert float(digit["score"]) == pytest.approx((min(0.5, kept) + min(1.0, kept)) / 2, abs=0.006)
@@ -355,8 +355,8 @@ def test_a_supervised_encoder_is_no_ceiling_of_its_own():
 
 
 def test_without_a_ceiling_or_with_two_retention_is_undefined():
-    other = make_record([probe_entry(30)], "supervised", bits=5, train={"epochs": 2})
-    for more in ([], [*cells({5: 90}, "supervised"), other], [other, *cells({5: 90}, "supervised")]):
+    second = make_record([probe_entry(30)], "supervised", bits=5, train={"epochs": 2})
+    for more in ([], [*cells({5: 90}, "supervised"), second], [second, *cells({5: 90}, "supervised")]):
         digit = summary([*cells({5: 50}), *more])["simclr", "digit"]
         assert [digit[key] for key in ("ceiling", "R @5", "SI", "s50", "score")][1:] == ["undefined"] * 4
     assert summary(cells({0: 12, 5: 11}))["simclr", "digit"]["SI"] == "undefined"  # a ceiling at chance
