@@ -32,7 +32,7 @@ test: $(TESTS)
 lint: $(TESTS)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-#	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python
+	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -198,13 +198,13 @@ class Official:
         (450, [0, 1])
         """
         dataset = self._dataset(strength)
-        code = dataset.constant_channels.label if dataset.constant_channels else None
+        channels = dataset.constant_channels
 
         def get(split: str, feature: str) -> np.ndarray:
             drawn = self._draw(dataset, split)
-            if code and feature not in dataset.features:
-                bit = dataset.constant_channels.feature_names(dataset.constant_channels.max).index(feature)
-                return np.array([labels[code] >> bit & 1 for labels in drawn])
+            if channels and feature not in dataset.features:
+                bit = channels.feature_names(channels.max).index(feature)
+                return np.array([labels[channels.label] >> bit & 1 for labels in drawn])
             return np.array([labels[feature] for labels in drawn])
 
         return get
