@@ -13,10 +13,10 @@ from pathlib import Path
 import matplotlib
 import torch
 
-from suppression_bench.config import Request, cells_of_suite
 from suppression_bench.loss import normalised
 from suppression_bench.results.style import COLOURS
 from suppression_bench.run import Prepared, build_method, prepare
+from suppression_bench.suite import Request, cells_of_suite
 from suppression_bench.training import loop
 from suppression_bench.training.data import Data
 

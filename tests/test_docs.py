@@ -93,8 +93,8 @@ def test_the_readmes_method(folder):
 
 def test_the_leaderboards_suite_is_on_its_track(folder, capsys):
     """The page's entry, with the README's method: every cell obeys the track, and every track is named."""
-    from suppression_bench.config import Request, cells_of_suite
     from suppression_bench.leaderboard import entry, tracks
+    from suppression_bench.suite import Request, cells_of_suite
 
     page = (DOCS / "leaderboard.md").read_text()
     [suite] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)

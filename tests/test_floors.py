@@ -13,7 +13,7 @@ FLOORS = [  # from the top; a room is a package or a module of suppression_bench
     {"__main__", "cli", "commands"},
     {"leaderboard", "regression", "audit"},
     {"run", "forecast", "speed", "executors", "conformance"},
-    {"config"},
+    {"config", "suite"},
     {"evaluation", "methods"},
     {"training"},
     {"results", "losses", "encoders"},

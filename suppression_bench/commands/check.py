@@ -124,16 +124,16 @@ class Suite:
     machine: Machine
 
     def cells(self) -> "SuiteCells":
-        from suppression_bench.config import Request
         from suppression_bench.regression.check import SuiteCells
+        from suppression_bench.suite import Request
 
         settings = {f"data.{option}": source for option, source in self.sources.named().items()}
         request = Request(settings, tier=self.fresh.suite_tier)
         return SuiteCells(self.name, request, self.machine.device, self.machine.workers, self.machine.threads)
 
     def folder(self, purpose: str) -> Path:
-        from suppression_bench.config import suite_folder
         from suppression_bench.regression.check import sources
+        from suppression_bench.suite import suite_folder
 
         # Cells of another version of the program never lie in the same folder.
         name = f"{purpose}-{suite_folder(self.name, self.fresh.suite_tier)}-{sources()[:8]}"

@@ -73,14 +73,15 @@ def run(
     sources.use()
     # Read when torch is loaded, here or in a worker: threads that spin while they wait cost a busy machine dearly.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from suppression_bench import config, forecast
+    from suppression_bench import forecast
+    from suppression_bench import suite as suites
     from suppression_bench.run import device_of
 
     limit = None if budget is None else forecast.seconds_of(budget)
     device = device_of(machine.device)
     cells = cells_of(suite, selection, sources)
     workers, threads = machine.share(device.type, len(cells))
-    name = config.suite_folder(suite, selection.tier) if suite else Path(selection.method or "").stem
+    name = suites.suite_folder(suite, selection.tier) if suite else Path(selection.method or "").stem
     out = out or Path("runs", name)
     _require_folder(out)
     outlook = forecast.Forecast(out, records, device, threads, measure or limit is not None)
@@ -114,7 +115,7 @@ def cells_of(suite: str | None, selection: Selection, sources: Sources) -> list:
         settings = {"probe.trace": TRACED, **settings}  # a number that --set names wins
     if suite is None:
         return _cells_of_folder(selection, settings, sources)
-    from suppression_bench.config import Request, cells_of_suite
+    from suppression_bench.suite import Request, cells_of_suite
 
     if selection.data is not None:
         raise UserError(

@@ -26,7 +26,7 @@ from suppression_bench.training.optim import build_optimizer, learning_rate, set
 VERSION = 1  # of the probes
 METRICS_VERSION = 1
 SMALLEST_DEVIATION = 1e-6
-HELD_OUT = 5  # every fifth sample of the shuffled train split chooses the L2 strength
+HELD_OUT = 5  # a fifth of the train split, the first of its shuffled order, chooses the L2 strength
 # One constant per decision: never renumber, a later decision takes the next number.
 SAMPLE_ROWS = 0  # training/augment.py has all from 16
 VOTERS, NEIGHBOURS = 200, 10

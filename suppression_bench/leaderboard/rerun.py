@@ -20,6 +20,7 @@ from generators.files import dumps_json, loads_json
 from generators.sources import data_root
 from suppression_bench import config
 from suppression_bench import run as running
+from suppression_bench import suite as suites
 from suppression_bench.cell import Cell, Probing, settings_key, strength_text, value_text
 from suppression_bench.encoder import Encoder
 from suppression_bench.evaluation.probes import measure
@@ -340,8 +341,8 @@ def rerun(
 
 def _recipe(track: Track) -> str:
     # The track's own: a submission's may be called anything.
-    content, _ = config.read_yaml(config.SUITES, track.suite)
-    tiers = config.tiers_of(content, track.suite, config.Faults())
+    content, _ = config.read_yaml(suites.SUITES, track.suite)
+    tiers = suites.tiers_of(content, track.suite, config.Faults())
     return next(tier.content["recipe"] for tier in tiers if tier.name == (track.tier or ""))
 
 

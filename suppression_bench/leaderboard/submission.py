@@ -17,6 +17,7 @@ import numpy as np
 from generators import catalog
 from generators.dataset import UserError
 from suppression_bench import config
+from suppression_bench import suite as suites
 from suppression_bench.cell import Cell, settings_key, strength_text
 from suppression_bench.leaderboard import entry as entries
 from suppression_bench.leaderboard import tracks
@@ -66,7 +67,7 @@ def gather(runs: list[Path], only: dict[str, list]) -> dict[Path, Record]:
             raise UserError(f"{run}: no {records.NAME} in it; name a folder in which `bench run` has finished a cell")
         by_folder |= {path.parent: records.read(path) for path in paths}
     located = [config.LocatedCell(record.spec, {}, None, folder) for folder, record in by_folder.items()]
-    return {cell.folder: by_folder[cell.folder] for cell in config.select(located, only) if cell.folder}
+    return {cell.folder: by_folder[cell.folder] for cell in suites.select(located, only) if cell.folder}
 
 
 def write(cells: dict[Path, Record], request: Request, out: Path) -> Path:

@@ -25,7 +25,6 @@ class SimCLR(Method):
             "Model-aware contrastive learning", ICML 2023, Table 1); without it the temperature stays.
     """
 
-
     def __init__(
         self,
         encoder: Encoder,

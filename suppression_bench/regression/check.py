@@ -13,7 +13,7 @@ import msgspec
 from generators import executor
 from generators.dataset import UserError
 from generators.describe import table
-from suppression_bench import config
+from suppression_bench import suite as suites
 from suppression_bench.cell import settings_key
 from suppression_bench.regression.baseline import (
     Baseline,
@@ -385,7 +385,7 @@ class SuiteCells:
     def __init__(
         self,
         suite: str,
-        request: config.Request,
+        request: suites.Request,
         device: str = "auto",
         workers: int | None = None,
         threads: int | None = None,
@@ -393,7 +393,7 @@ class SuiteCells:
         self.device = device_of(device)
         self.workers = workers or (1 if self.device.type == "cuda" else executor.cores())
         self.threads = threads
-        prepared = prepare(config.settings_of(config.cells_of_suite(suite, request)), executor.cores(), say)
+        prepared = prepare(suites.settings_of(suites.cells_of_suite(suite, request)), executor.cores(), say)
         self.cells = {settings_key(cell.cell, code=False): cell for cell in prepared}
         self.suite = prepared[0].cell.suite
 

@@ -8,7 +8,8 @@ import yaml
 from generators.catalog import file_digest
 from generators.dataset import UserError
 from suppression_bench.cell import settings_key
-from suppression_bench.config import Request, cells_of_folder, cells_of_suite, flatten, suite_folder
+from suppression_bench.config import cells_of_folder, flatten
+from suppression_bench.suite import Request, cells_of_suite, suite_folder
 
 SUITE = {
     "version": 1, "title": "test", "data": {"dataset": "randbit", "digit_source": "optdigits", "train": 100}, "strength": "bits",

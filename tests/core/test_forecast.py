@@ -8,9 +8,10 @@ from generators import sources
 from generators.dataset import UserError
 from suppression_bench import forecast
 from suppression_bench import run as running
-from suppression_bench.config import Faults, Origin, Request, cells_of_suite, compose
+from suppression_bench.config import Faults, Origin, compose
 from suppression_bench.forecast import FINISHED, MEASURED, RECORDED, UNKNOWN, UNTRAINED, Estimate, Forecast
 from suppression_bench.results import record as records
+from suppression_bench.suite import Request, cells_of_suite
 
 
 @pytest.fixture(autouse=True)

@@ -10,15 +10,16 @@ from generators.catalog import dataset
 from generators.sources import ImageSource
 from suppression_bench import config
 from suppression_bench import run as running
+from suppression_bench import suite as suites
 from suppression_bench.cell import settings_key
 from suppression_bench.method import Method
 
 
 def read(name):
-    return yaml.safe_load((config.SUITES / f"{name}.yaml").read_text()), f"suite {name}"
+    return yaml.safe_load((suites.SUITES / f"{name}.yaml").read_text()), f"suite {name}"
 
 
-NAMES = sorted(path.stem for path in config.SUITES.glob("*.yaml"))
+NAMES = sorted(path.stem for path in suites.SUITES.glob("*.yaml"))
 TIERS = [(name, tier) for name in NAMES for tier in read(name)[0].get("tiers", {None: {}})]
 ROLES = {"simclr", "byol", "vae", "supervised", "untrained"}
 FAMILIES = ("randbit-", "multidigits-", "digit-on-imagenet", "everything-", "quick")
@@ -70,8 +71,8 @@ def sized_sources(monkeypatch):
 @pytest.mark.parametrize(("name", "tier"), TIERS)
 def test_every_tier_resolves(name, tier, sized_sources):
     faults = config.Faults()
-    [chosen] = [part for part in config.tiers_of(*read(name), faults) if part.name == (tier or "")]
-    found = config.cells_of_tier(chosen, name, config.Request(), faults)
+    [chosen] = [part for part in suites.tiers_of(*read(name), faults) if part.name == (tier or "")]
+    found = suites.cells_of_tier(chosen, name, suites.Request(), faults)
     assert not faults
     assert len({located.cell.folder_name for located in found}) == len(found)
     opened = {}
@@ -102,14 +103,14 @@ def test_every_suite_has_a_quick_tier(name):
 
 def tiny(name, tier, method, **changes):
     """The first cell of a method, cut down until it takes a second."""
-    [*_, wanted] = [part for part in config.tiers_of(*read(name), config.Faults()) if part.name == tier]
+    [*_, wanted] = [part for part in suites.tiers_of(*read(name), config.Faults()) if part.name == tier]
     changes = {**TINY, **{f"data.{key}": value for key, value in TINY_DATA[wanted.content["data"]["dataset"]].items()}}
     if wanted.content["data"].get("digit_source"):
         changes["data.digit_source"] = "optdigits"
     if wanted.content["data"].get("image_source"):
         changes |= {"data.image_source": "leaves", "augmentation.blur": 0}
         changes |= {"data.image_size": 16} if wanted.content["data"]["dataset"] == "randbit" else {}
-    return config.cells_of_suite(name, config.Request(changes, {"method": [method]}, tier=tier))[0]
+    return suites.cells_of_suite(name, suites.Request(changes, {"method": [method]}, tier=tier))[0]
 
 
 CASES = [
@@ -133,7 +134,7 @@ def test_a_tiny_cell_runs_through(name, tier, method, cache, tmp_path):
 @pytest.mark.parametrize("family", sorted(TINY_DATA))
 def test_a_tiny_cell_of_everything_runs_through(family, cache, tmp_path):
     only = {"data.dataset": [family], "method": ["simclr"]}
-    [cell, *_] = config.cells_of_suite("everything-quick", config.Request({**TINY, "data.train": 40}, only))
+    [cell, *_] = suites.cells_of_suite("everything-quick", suites.Request({**TINY, "data.train": 40}, only))
     few = {"test": 20, "probe_train": 30, "probe_test": 20}  # of no family all of them, so --set cannot name them
     cell.dataset[1].update({key: value for key, value in few.items() if key in cell.dataset[1]})
     [prepared] = running.prepare([cell], 1, lambda line: None)

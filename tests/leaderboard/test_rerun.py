@@ -10,12 +10,12 @@ from toy_track import METHOD, edit, request, run_cells
 
 from suppression_bench import cli
 from suppression_bench.cell import settings_key
-from suppression_bench.config import Request, cells_of_suite
 from suppression_bench.leaderboard import check, sandbox, submission, tracks
 from suppression_bench.leaderboard import entry as entries
 from suppression_bench.leaderboard import rerun as reruns
 from suppression_bench.leaderboard.entry import Rerun
 from suppression_bench.results import predictions
+from suppression_bench.suite import Request, cells_of_suite
 
 ENTRIES = Path(__file__).parents[2] / entries.ROOT
 LIGHT = ["--workers", "1", "--threads", "1", "--device", "cpu", "--nonce", "n"]

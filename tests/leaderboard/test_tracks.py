@@ -11,10 +11,10 @@ from generators.dataset import UserError
 from generators.files import dumps_json
 from generators.manifest import registered
 from suppression_bench.cell import Cell, value_text
-from suppression_bench.config import Request, cells_of_suite
 from suppression_bench.leaderboard import entry as entries
 from suppression_bench.leaderboard import tracks
 from suppression_bench.leaderboard.tracks import Official
+from suppression_bench.suite import Request, cells_of_suite
 
 ENTRIES = Path(__file__).parents[2] / entries.ROOT
 

@@ -8,7 +8,7 @@ import pytest
 from small_cells import make_record, probe_entry, write_records
 
 from generators.dataset import UserError
-from suppression_bench import config
+from suppression_bench import suite as suites
 from suppression_bench.cell import PlugIn, settings_key
 from suppression_bench.regression import baseline
 from suppression_bench.results import record as records
@@ -179,6 +179,6 @@ def test_a_number_that_stands_twice_and_a_file_too_large(file, monkeypatch):
 
 def test_the_committed_baseline_is_of_its_suite():
     """A changed recipe, suite or default makes other settings: then the baseline is recorded anew."""
-    suite = {settings_key(located.cell, code=False) for located in config.cells_of_suite("quick", config.Request())}
+    suite = {settings_key(located.cell, code=False) for located in suites.cells_of_suite("quick", suites.Request())}
     recorded = baseline.read(BASELINES / "quick.json")
     assert {number.settings for number in recorded.numbers} == suite
