@@ -4,17 +4,15 @@ import itertools
 import re
 import shutil
 
-import msgspec
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from small_cells import make_cell, make_data, make_record, run, write_records
+from small_cells import make_cell, make_record, run, write_records
 from torch.nn import functional as F
 
 from generators import catalog
 from generators.dataset import UserError
-from generators.files import dumps_json
 from suppression_bench import run as running
 from suppression_bench.cli import main
 from suppression_bench.encoder import Encoder
@@ -421,14 +419,3 @@ def test_wrong_pictures_are_sentences(made, tmp_path, capsys):
     assert bench(made, "--images", folder) == 2
     said = capsys.readouterr().err
     assert str(folder / "a.png") in said and "not an image" in said and "Traceback" not in said
-
-
-def test_a_colour_encoder_takes_grey_pictures_in_colour(tmp_path, cache):
-    """ResNet-18 through the command, on the smallest data."""
-    data = make_data("digit-on-imagenet", tmp_path, image_size=32, train=12, test=6)
-    record = run("untrained", data, tmp_path / "cell", recipe="natural-small", probe__kinds=["lbfgs"])
-    assert record.run.status == "ok" and dumps_json(msgspec.to_builtins(record))
-    Image.new("L", (50, 30), 9).save(data.parent / "grey.png")
-    Image.fromarray(np.arange(900, dtype=np.uint8).reshape(30, 30)).save(data.parent / "other.png")
-    out = tmp_path / "sheet.png"
-    assert bench(tmp_path / "cell", "--images", data.parent, "--out", out) == 0 and out.exists()
