@@ -1,7 +1,5 @@
 """What every method must keep to, checked on a tiny dataset: gradients, seeds, saving, stop-gradients, labels."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -12,19 +10,18 @@ SAME = 1e-6  # two vectors of length 1 with a cosine nearer to 1 are the same ve
 EVERY = list(range(COUNT))
 
 
-def check_method(cls: type[Method], *, loss: Callable | None = None, options: dict | None = None) -> list[Check]:
+def check_method(cls: type[Method], *, options: dict | None = None) -> list[Check]:
     """Every check of a method, on the CPU in seconds; an error in the method is a failed check.
 
     Arguments:
         cls: the method's class.
-        loss: what it is handed, if it takes a loss; its `default_loss` without it.
         options: of its constructor.
     """
     checks = [_seeds, _projection, _constant_channels]
     if cls.trains:
         checks += [_output, _gradient, _stopped, _labels, _pair, _falls]
         checks += [_positives] if "negatives" in cls.passes else []
-    return [outcome(check, Toy(cls, loss, dict(options or {}))) for check in [*checks, _saved]]
+    return [outcome(check, Toy(cls, options=options or {})) for check in [*checks, _saved]]
 
 
 def _finite(output: Output) -> None:

@@ -65,9 +65,12 @@ def check(folder: Path, accepted: Path, sources: dict[str, str] | None = None) -
     report.notes = list(map(entries.visible, report.notes))
     report.reason = entries.visible(report.reason)
     sentences = dict.fromkeys(map(entries.visible, report.faults))
-    cut = [fault if len(fault) <= LONGEST else f"{fault[:LONGEST]}..." for fault in sentences]
-    report.faults = cut[:MOST] + ([f"and {len(cut) - MOST} more faults"] if len(cut) > MOST else [])
+    report.faults = _few([fault if len(fault) <= LONGEST else f"{fault[:LONGEST]}..." for fault in sentences])
     return report
+
+
+def _few(faults: list[str]) -> list[str]:
+    return faults[:MOST] + ([f"and {len(faults) - MOST} more faults"] if len(faults) > MOST else [])
 
 
 def _check(folder: Path, accepted: Path, sources: dict[str, str] | None) -> Report:
@@ -75,7 +78,8 @@ def _check(folder: Path, accepted: Path, sources: dict[str, str] | None) -> Repo
     report.faults += file_faults(folder)
     if report.faults:
         return report  # links and strange files are not even opened
-    report.faults += [fault for kind in FILES for fault in source_faults(folder, kind)]
+    unreadable = [fault for kind in FILES for fault in source_faults(folder, kind)]
+    report.faults += unreadable
     try:
         entry = entries.read(folder)
     except UserError as error:
@@ -85,11 +89,20 @@ def _check(folder: Path, accepted: Path, sources: dict[str, str] | None) -> Repo
     if entry.slug != folder.name:
         report.faults.append(f"slug {entry.slug[:80]!a} is not the folder's name")
     report.faults += _immutable(folder, accepted)
-    faults, notes = plugin_faults(folder, entry)
+    faults = plugin_faults(folder, entry)
     report.faults += faults
-    report.notes += notes
-    if not faults and not entry.label_use and _parses(folder) and reads_labels(entry.setting, folder):
-        report.faults.append("label_use is false, but its method or loss reads labels")
+    if not unreadable:
+        report.notes += [
+            f"{name} imports {', '.join(imports(text)) or 'nothing'}: read it before it is run"
+            for kind, name in entry.own_files.items()
+            if (text := source_of(folder, kind)) is not None
+        ]
+    if not faults and not unreadable:
+        if not entry.label_use and reads_labels(entry.setting, folder):
+            report.faults.append("label_use is false, but its method or loss reads labels")
+        method, digests = entry.setting.method, {code.method for code in entry.code}
+        if method.file is None and digests != {catalog.file_digest(PACKAGES["method"], method.name)}:
+            report.notes.append(f"the package's method {method.name} has changed since it was run")
     try:
         track = tracks.read(entry.track)
     except UserError as error:
@@ -124,7 +137,6 @@ LARGEST = {  # bytes; of ENCODERS, of each
 }  # fmt: skip
 MOST_FILES = 3000
 LARGEST_ALL = 2_000_000_000
-MOST_NAMED = 10  # files that an error names
 
 
 def file_faults(folder: Path) -> list[str]:
@@ -138,7 +150,7 @@ def file_faults(folder: Path) -> list[str]:
     faults, total = [], 0
     for count, (name, file) in enumerate(_walk(folder), 1):
         if count > MOST_FILES:
-            return [*faults[:MOST_NAMED], f"it holds more than {MOST_FILES} files"]
+            return [f"it holds more than {MOST_FILES} files"]
         status = file.stat(follow_symlinks=False)
         total += status.st_size
         if file.is_symlink():
@@ -153,7 +165,7 @@ def file_faults(folder: Path) -> list[str]:
         faults.append(f"{ENTRY} is missing")
     if total > LARGEST_ALL:
         faults.append(f"its files have {total} bytes together, at most {LARGEST_ALL} are allowed")
-    return _few(faults, "such files")
+    return faults
 
 
 def _walk(folder: Path, above: str = "") -> Iterator[tuple[str, os.DirEntry]]:
@@ -190,12 +202,7 @@ def digest_faults(folder: Path, entry: Entry) -> list[str]:
         for name in present.keys() & entry.files.keys()
         if present[name] != entry.files[name]
     ]
-    return _few(faults, "such files")
-
-
-def _few(faults: list[str], what: str) -> list[str]:
-    more = [f"and {len(faults) - MOST_NAMED} more {what}"] if len(faults) > MOST_NAMED else []
-    return faults[:MOST_NAMED] + more
+    return faults
 
 
 def read_changed(path: Path) -> list[str]:
@@ -237,19 +244,15 @@ def judge_changed(files: list[str], root: Path = entries.ROOT) -> tuple[str | No
         )
     if not files:
         faults.append("the pull request changes no file")
-    return next(iter(slugs)) if len(slugs) == 1 else None, _few(faults, "such files")
+    return next(iter(slugs)) if len(slugs) == 1 else None, _few(faults)
 
 
 # ---- the method's own file: read by people, parsed here, run in a sandbox only ----
 
 
-def _parses(folder: Path) -> bool:
-    return not any(source_faults(folder, kind) for kind in FILES)
-
-
-def plugin_faults(folder: Path, entry: Entry) -> tuple[list[str], list[str]]:
-    """Whether the method's and the loss's own files are those of the setting; faults, and notes for the reviewer."""
-    faults, notes = [], []
+def plugin_faults(folder: Path, entry: Entry) -> list[str]:
+    """Where the method's and the loss's own files are not those of the setting."""
+    faults = []
     for kind, plugin in (("method", entry.setting.method), ("loss", entry.setting.loss)):
         name, package = FILES[kind], PACKAGES[kind]
         is_packages = plugin is not None and plugin.name in catalog.names(package)
@@ -266,16 +269,10 @@ def plugin_faults(folder: Path, entry: Entry) -> tuple[list[str], list[str]]:
             faults.append(f"{kind} {plugin.name[:80]!a}: a file's name is small letters, digits and underscores")
         if plugin.file != entry.files.get(name):
             faults.append(f"{kind}: {name} is missing or not the file that the setting names")
-        text = source_of(folder, kind)
-        if text is not None and not source_faults(folder, kind):
-            notes.append(f"{name} imports {', '.join(imports(text)) or 'nothing'}: read it before it is run")
     digests = {code.method for code in entry.code}
     if len(digests) > 1 or entry.setting.method.file not in (None, *digests):
         faults.append("method: the digest of its file is not the one in the cells' code")
-    method = entry.setting.method
-    if not faults and method.file is None and digests != {catalog.file_digest(PACKAGES["method"], method.name)}:
-        notes.append(f"the package's method {method.name} has changed since it was run")
-    return faults, notes
+    return faults
 
 
 # ---- cells: every strength and seed once, all probes ----

@@ -31,7 +31,6 @@ ENCODERS = "encoders"  # a folder of weights, one file per cell, where the submi
 CHECKS, RERUNS = "checks", "reruns"  # folders of findings beside the entries
 FILES = {"method": METHOD, "loss": LOSS}  # a plug-in's own file
 LARGEST = 20_000_000  # bytes of entry.json
-LARGEST_FINDING = 1_000_000
 REPORTED, RESCORED, REPROBED, RETRAINED = range(4)  # V0 to V3
 LEVELS = ("V0 reported", "V1 rescored", "V2 re-probed", "V3 retrained")
 BIT = re.compile(r"bit\d\d")
@@ -226,8 +225,6 @@ def read_finding(path: Path, kind: type) -> Any:
     """
     if not path.is_file():
         return None
-    if path.stat().st_size > LARGEST_FINDING:
-        raise UserError(f"{path}: over {LARGEST_FINDING} bytes; restore the file")
     content = loads_json(path.read_bytes(), str(path), floats=True)
     finding = records.convert(content, kind, str(path), "restore the file")
     if finding.slug != path.stem:
@@ -330,15 +327,14 @@ def folders(root: Path) -> list[Path]:
 
 def digest(folder: Path) -> str:
     """SHA-256 over the relative names and bytes of all files of a submission."""
-    total = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        total.update(f"{path.relative_to(folder).as_posix()}\0{file_digest(path)}\n".encode())
-    return total.hexdigest()
+    lines = (f"{name}\0{of_file}\n" for name, of_file in file_digests(folder).items())
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def file_digests(folder: Path) -> dict[str, str]:
+    """Relative name -> SHA-256 of every file of a submission."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
 def read_predictions(path: Path) -> dict[str, dict[predictions.Key, np.ndarray]]:
@@ -355,9 +351,7 @@ def read_predictions(path: Path) -> dict[str, dict[predictions.Key, np.ndarray]]
 
 def listed(folder: Path) -> dict[str, str]:
     """Relative name -> SHA-256 of every file but entry.json, which lists them."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    names = {path.relative_to(folder).as_posix(): path for path in paths}
-    return {name: file_digest(path) for name, path in names.items() if name != ENTRY}
+    return {name: of_file for name, of_file in file_digests(folder).items() if name != ENTRY}
 
 
 def newer_versions(entries: Sequence[Entry]) -> tuple[dict[str, str], list[str]]:
@@ -374,9 +368,7 @@ def newer_versions(entries: Sequence[Entry]) -> tuple[dict[str, str], list[str]]
         if old is None:
             continue
         start = f"{entry.slug} supersedes {old[:80]!a}"
-        if old == entry.slug:
-            faults.append(f"{start}, which is the entry itself")
-        elif old not in tracks_of:
+        if old not in tracks_of:
             faults.append(f"{start}, which is no entry here")
         elif tracks_of[old] != entry.track:
             faults.append(f"{start}, an entry of the track {tracks_of[old]!a}, not {entry.track!a}")

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from generators.dataset import UserError
 from suppression_bench.leaderboard import entry as entries
 from suppression_bench.leaderboard import rank, tracks
-from suppression_bench.leaderboard.entry import FILES, LEVELS, Entry, Submission
+from suppression_bench.leaderboard.entry import Entry, Rerun, Submission
 from suppression_bench.leaderboard.rank import Accuracies, Board, Standing, features_in_order
 from suppression_bench.results.record import Environment, Record
 from suppression_bench.results.renderers import environment
@@ -44,19 +44,8 @@ def render(boards: Sequence[Board]) -> str:
         boards: the tracks' rankings, in the order of the page.
     """
     style, script = (Markup((TEMPLATES / name).read_text(encoding="utf-8")) for name in ("page.css", "page.js"))
-    return (
-        environment(TEMPLATES)
-        .get_template("page.html")
-        .render(
-            style=style,
-            script=script,
-            style_hash=policy_hash(style),
-            script_hash=policy_hash(script),
-            tracks=[_track(board) for board in boards],
-            level_names=LEVELS,
-            levels=list(zip(LEVELS, PROOFS, strict=True)),
-        )
-    )
+    # The template reads the boards themselves, and calls the functions of this module by their names.
+    return environment(TEMPLATES).get_template("page.html").render(globals(), boards=boards, style=style, script=script)
 
 
 def policy_hash(text: str) -> str:
@@ -66,70 +55,6 @@ def policy_hash(text: str) -> str:
     'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='
     """
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _track(board: Board) -> dict[str, Any]:
-    track = board.track
-    names = {entry.slug: entry.submission.entry.name for entry in board.ranked}
-    ranked = [_entry(entry, board, row, names) for row, entry in enumerate((*board.ranked, *board.undefined), 1)]
-    beside = [
-        *(_entry(entry, board, row, names, "ceiling") for row, entry in enumerate(board.ceilings, 1)),
-        *(_entry(entry, board, row, names, "floor") for row, entry in enumerate(board.floors, 1 + len(board.ceilings))),
-    ]
-    return {
-        "name": track.name,
-        "title": track.title,
-        "strength": track.strength,
-        "probe": tracks.PROBE,
-        "grid": board.grid,
-        "least": track.seeds.least,
-        "suite": f"{track.suite} --tier {track.tier}" if track.tier else track.suite,
-        "digests": sorted(track.digests.items()),
-        "locked": [(key, plain(value)) for key, value in sorted(track.locked.items())],
-        "ranked": ranked,
-        "beside": beside,
-        "superseded": [{"slug": slug, "by": newer, "href": _folder(slug)} for slug, newer in board.superseded],
-    }
-
-
-def _entry(standing: Standing, board: Board, row: int, names: dict, kind: str = "") -> dict[str, Any]:
-    submission, entry = standing.submission, standing.submission.entry
-    finding, refuted = _findings(submission)
-    folder = _folder(entry.slug)
-    scores = zip(standing.seeds, standing.scores, strict=False)
-    return {
-        "slug": entry.slug,
-        "name": entry.name,
-        "kind": kind,
-        "link": entry.url if entries.is_link(entry.url) else None,
-        "url": entry.url,
-        "contact": entry.contact,
-        "place": row if standing.ranks or kind else "",
-        "rank": ranks(standing),
-        "reason": standing.reason,
-        "below": below(standing, board),
-        "score": number(standing.score),
-        "score_value": _exact(standing.score),
-        "interval": interval(standing),
-        "bar": _bar(standing),
-        "accuracy": percent(standing.accuracy),
-        "accuracy_value": _exact(standing.accuracy),
-        "seeds": len(standing.seeds),
-        "level": submission.level,
-        "level_name": LEVELS[submission.level],
-        "labels": "yes" if entry.label_use else "no",
-        "finding": finding,
-        "refuted": refuted,
-        "alike": [names[slug] for slug in standing.alike] if standing.ranks and len(names) > 1 else None,
-        "scores": [(seed, f"{score:.3f}") for seed, score in scores],
-        "curve": curve(standing, board.grid, board.floor),
-        "numbers": _numbers(standing, board),
-        "cells": f"{folder}{entries.ENTRY}",
-        "files": [(f"{kind} file", folder + name) for kind, name in FILES.items() if kind in entry.own_files],
-        "replaces": [{"slug": old, "href": _folder(old)} for old, new in board.superseded if new == entry.slug],
-        "facts": facts(submission),
-        "setting": setting_text(entry),
-    }
 
 
 def plain(value: Any) -> str:
@@ -168,11 +93,13 @@ def interval(standing: Standing) -> str:
     return f"[{', '.join(map(number, standing.interval))}]" if standing.interval else ""
 
 
-def _exact(value: float | None) -> str:
+def exact(value: float | None) -> str:
+    """What the page's script sorts by."""
     return "" if value is None else f"{value:.9f}"
 
 
-def _folder(slug: str) -> str:
+def entry_folder(slug: str) -> str:
+    """An entry's folder, seen from the page."""
     return f"{ENTRIES}/{quote(slug, safe='')}/"
 
 
@@ -189,11 +116,8 @@ def below(standing: Standing, board: Board) -> list[str]:
     return texts
 
 
-def _findings(submission: Submission) -> tuple[str, str]:
-    """What a repetition by the maintainers found of this very content, and a sentence for the row where it failed."""
-    rerun = submission.rerun
-    if not rerun:
-        return "", ""
+def finding(rerun: Rerun) -> str:
+    """What a repetition by the maintainers found."""
     inside = sum(cell.inside for cell in rerun.cells)
     seeds = ", ".join(map(str, (*rerun.submitted_seeds, *rerun.fresh_seeds)))
     text = f"retrained on seeds {seeds}: {inside} of {len(rerun.cells)} numbers inside the prediction interval"
@@ -201,10 +125,11 @@ def _findings(submission: Submission) -> tuple[str, str]:
         text += ", outside a sandbox"
     if rerun.failed:
         text += f", {len(rerun.failed)} cells without a number"
-    return text, "" if rerun.passed else f"not confirmed: {text}"
+    return text
 
 
-def _numbers(standing: Standing, board: Board) -> dict[str, Any]:
+def number_rows(standing: Standing, board: Board) -> list[tuple[str, list[str]]]:
+    """A title and a number for each strength, per feature and for the floor's."""
     rows, curves = [], standing.curves
     for feature in features_in_order(curves.values, board.floor):
         chance = curves.chance.get(feature)
@@ -212,13 +137,13 @@ def _numbers(standing: Standing, board: Board) -> dict[str, Any]:
         rows.append(_numbers_row(title, curves.values.get(feature, {}), board.grid))
         if feature in board.floor:
             rows.append(_numbers_row(f"{feature}, untrained", board.floor[feature], board.grid))
-    return {"name": board.track.strength, "grid": board.grid, "rows": rows}
+    return rows
 
 
-def _numbers_row(title: str, by_strength: dict, grid: Sequence) -> dict[str, Any]:
+def _numbers_row(title: str, by_strength: dict, grid: Sequence) -> tuple[str, list[str]]:
     counts = sorted({len(seeds) for seeds in by_strength.values()})
     n = f", n={'-'.join(map(str, dict.fromkeys((counts[0], counts[-1]))))}" if counts else ""
-    return {"title": title + n, "cells": [_mean_and_spread(by_strength.get(strength, {})) for strength in grid]}
+    return title + n, [_mean_and_spread(by_strength.get(strength, {})) for strength in grid]
 
 
 def _mean_and_spread(seeds: dict[int, float]) -> str:
@@ -316,15 +241,8 @@ def curve(standing: Standing, grid: Sequence, floor: Accuracies) -> dict[str, An
     across = {strength: LEFT + step * position for position, strength in enumerate(grid)}
     values = standing.curves.values
     return {
-        "width": WIDTH,
-        "height": HEIGHT,
-        "left": LEFT,
-        "right": WIDTH - RIGHT,
-        "bottom": HEIGHT - BOTTOM,
         "across": [(_digits(x), strength) for strength, x in across.items()],
         "up": [(_digits(_up(share)), f"{share:.0%}") for share in (0, 0.25, 0.5, 0.75, 1)],
-        "middle": _digits((LEFT + WIDTH - RIGHT) / 2),
-        "has_floor": bool(floor),
         "lines": [
             _line(feature, position % LOOKS, values.get(feature, {}), floor.get(feature, {}), across)
             for position, feature in enumerate(features_in_order(values, floor))
@@ -371,12 +289,12 @@ def marker(look: int, x: float, y: float, size: float = SIZE) -> str:
     return _path([(x + size * a, y + size * b) for a, b in corners]) + "z"
 
 
-def _bar(standing: Standing) -> dict[str, Any] | None:
+def bar(standing: Standing) -> dict[str, Any] | None:
     """Where score and interval stand on a line BAR wide."""
     if standing.score is None:
         return None
     low, high = standing.interval or (standing.score, standing.score)
-    return {"width": BAR, "x": _digits(BAR * standing.score), "low": _digits(BAR * low), "high": _digits(BAR * high)}
+    return {"x": _digits(BAR * standing.score), "low": _digits(BAR * low), "high": _digits(BAR * high)}
 
 
 def _mean(seeds: dict[int, float]) -> float:

@@ -14,7 +14,7 @@ from generators.dataset import TOGETHER, Dataset, UserError
 from generators.files import dumps_json, loads_yaml
 from generators.randomness import Streams, stream_key
 from suppression_bench.cell import Augmentation, Cell, Probing, Train, value_text
-from suppression_bench.results.record import Digest
+from suppression_bench.results.record import Digest, Struct
 
 FOLDER = Path(__file__).parents[1] / "tracks"
 NOT_PINNED = "not pinned"
@@ -28,11 +28,7 @@ DEFAULTS = {
 }
 
 
-class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of a track's parts: immutable, and an unknown key is an error."""
-
-
-class Seeds(Struct, frozen=True, kw_only=True):
+class Seeds(Struct, frozen=True):
     """Number of seeds asked of an entry, and that the project's own entries have."""
 
     least: int
@@ -198,13 +194,13 @@ class Official:
         (450, [0, 1])
         """
         dataset = self._dataset(strength)
-        channels = dataset.constant_channels
+        constant = dataset.constant_channels
 
         def get(split: str, feature: str) -> np.ndarray:
             drawn = self._draw(dataset, split)
-            if channels and feature not in dataset.features:
-                bit = channels.feature_names(channels.max).index(feature)
-                return np.array([labels[channels.label] >> bit & 1 for labels in drawn])
+            if constant and feature not in dataset.features:
+                bit = constant.feature_names(constant.max).index(feature)
+                return np.array([labels[constant.label] >> bit & 1 for labels in drawn])
             return np.array([labels[feature] for labels in drawn])
 
         return get

@@ -31,21 +31,13 @@ def test_every_method_passes(name):
     assert len(checks) >= (10 if cls.trains else 4) and len({check.name for check in checks}) == len(checks)
 
 
-@pytest.mark.parametrize("layers", [1, 2, 3, 4])
+@pytest.mark.parametrize("layers", [1, 4])
 @pytest.mark.parametrize("cls", [SimCLR, MoCo, MemoryBank, BYOL, SimSiam, SwAV], ids=lambda cls: cls.__name__)
-def test_heads_of_one_to_four_layers(cls, layers):
+def test_heads_of_one_and_four_layers(cls, layers):
     options = {"head": [24] * (layers - 1) + [12]}
     if "predictor" in inspect.signature(cls).parameters:
         options["predictor"] = [12]
     assert not failed(cls, options=options)
-
-
-@pytest.mark.parametrize("name", ["dcl", "decoupled_nt_xent", "swd", "barlow_twins", "vicreg", "align_uniform"])
-def test_simclr_takes_any_loss(name):
-    if name.replace("_", "-") not in catalog.names("suppression_bench.losses"):
-        pytest.skip(f"no loss {name}")
-    loss = catalog.load_function("suppression_bench.losses", name)
-    assert not failed(SimCLR, loss=loss, options={"head": [32, 16]})
 
 
 def test_the_kit_leaves_the_random_state_alone():

@@ -17,7 +17,7 @@ ENCODERS = [Conv4, RandBitConv, RawPixels, ResNet18]
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-@pytest.mark.parametrize("channels", [1, 3, 11, 33])
+@pytest.mark.parametrize("channels", [1, 11])
 def test_any_number_of_channels(encoder, channels):
     net = encoder(28, channels).eval()
     assert isinstance(net, Encoder)

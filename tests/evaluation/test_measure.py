@@ -191,3 +191,14 @@ def test_the_online_probe_is_measured_beside_the_others(method, randbit):
     online = {"digit": dataclasses.replace(probe, kind="online")}
     found, *_ = measuring.measure(data, method, Probing(kinds=["online"]), online, 0, CPU)
     assert [(e["feature"], e["probe"], e["layer"]) for e in found] == [("digit", "online", "encoder")]
+
+
+def test_the_encoder_sees_each_split_once_whatever_the_features(randbit):
+    method, data = built("simclr", randbit, data__bits=4)
+    seen = []
+    method.encoder.register_forward_pre_hook(lambda module, inputs: seen.append(len(inputs[0])))
+    found, *_ = measuring.measure(
+        data, method, Probing(l2=[1e-2], kinds=["lbfgs", "sgd"], layers=["encoder", "head"]), {}, 0, CPU
+    )
+    assert len({entry["feature"] for entry in found}) == 5
+    assert seen == [200, 100]  # the train split, then the test split

@@ -10,13 +10,16 @@ from torch.nn import functional as F
 
 from generators.dataset import UserError
 from suppression_bench.evaluation.metrics import (
+    agreement,
     alignment,
     effective_rank,
     gradient_ratio_curve,
     local_separation,
+    nearest,
     semantic_sensitivity,
     tolerance,
     uniformity,
+    vote,
 )
 
 COUNT = 13
@@ -125,12 +128,6 @@ def test_the_order_of_the_samples_changes_nothing():
     assert alone(ONE[order], TWO[order], LABELS[order], 4) == pytest.approx(alone(ONE, TWO, LABELS, 4), rel=1e-12)
 
 
-def test_the_same_call_gives_the_same_bits():
-    one, two = unit(300, 16, dtype=torch.float32), unit(300, 16, seed=1, dtype=torch.float32)
-    labels = torch.arange(300) % 7
-    assert alone(one, two, labels, 64) == alone(one, two, labels, 64)
-
-
 def test_values_known_by_hand():
     square = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
     assert alignment(square, -square) == 4 and alignment(square, square) == 0
@@ -153,16 +150,10 @@ def test_uniform_features_come_near_four():
     assert 3.85 < value < 4
 
 
-def test_an_anchors_ratios_add_up_to_one():
-    one, two = unit(40, 8), unit(40, 8, seed=2)
-    similarities = (one @ two.T)[~torch.eye(40, dtype=torch.bool)]
-    counts = torch.histc(similarities, bins=10, min=-1, max=1).tolist()
-    curve = gradient_ratio_curve(one, two, temperature=0.3, bins=10)
-    assert sum(n * (value or 0) for n, value in zip(counts, curve, strict=True)) == pytest.approx(40)
-    sharp = gradient_ratio_curve(one.float(), two.float(), temperature=0.01, bins=10, block_size=7)
+def test_a_sharp_temperature_keeps_the_ratios_finite():
+    one, two = unit(40, 8, dtype=torch.float32), unit(40, 8, seed=2, dtype=torch.float32)
+    sharp = gradient_ratio_curve(one, two, temperature=0.01, bins=10, block_size=7)
     assert all(value is None or math.isfinite(value) for value in sharp)
-    flat = [value for value in gradient_ratio_curve(one, two, temperature=1e6, bins=10) if value is not None]
-    assert flat == pytest.approx([1 / 39] * len(flat), rel=1e-4)
 
 
 def test_undefined_is_none():
@@ -192,10 +183,14 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
+def test_every_metric_checks_its_features(name):
+    with pytest.raises(UserError, match="normalised"):
+        CALLS[name](ONE * 1.01)
+
+
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (lambda x: x * 1.01, "normalised"),
         (lambda x: x * 0, "normalised"),
         (lambda x: x[0], "matrix"),
         (lambda x: x * torch.tensor([math.nan] + [1.0] * 3), "finite"),
@@ -206,9 +201,9 @@ CALLS = {
         (lambda x: torch.cat([x[:-1], x[-1:] * 2]), "row 12 has length 2"),
     ],
 )
-def test_what_is_not_on_the_sphere_is_refused(name, spoil, sentence):
+def test_what_is_not_on_the_sphere_is_refused(spoil, sentence):
     with pytest.raises(UserError, match=sentence):
-        CALLS[name](spoil(ONE))
+        uniformity(spoil(ONE))
 
 
 @pytest.mark.parametrize(
@@ -251,3 +246,112 @@ def test_no_matrix_of_all_pairs_is_ever_held(monkeypatch):
     x = x[:6000]
     alone(x, x, labels[:6000], 500)
     assert max(largest) <= 500 * 500
+
+
+# --- nearest neighbours ---
+
+TRAIN, TEST = unit(37, 5, shift=0.0), unit(11, 5, seed=1, shift=0.0)
+TRAIN_LABELS, TEST_LABELS = torch.arange(37) % 3, torch.arange(11) % 3
+
+
+def naive_nearest(queries, references, k, alone=False):
+    found = []
+    for i, query in enumerate(queries):
+        keys = [(-dot(query, reference), j) for j, reference in enumerate(references) if not (alone and i == j)]
+        found.append([j for _, j in sorted(keys)[:k]])
+    return found
+
+
+def naive_vote(rows, labels):
+    winners = []
+    for row in rows:
+        classes = [int(labels[j]) for j in row]
+        most = max(classes.count(c) for c in classes)
+        winners.append(next(c for c in classes if classes.count(c) == most))  # of the equals, the first to appear
+    return winners
+
+
+@pytest.mark.parametrize("k", [1, 4, 36, 37, 200])
+@pytest.mark.parametrize("block_size", [1, 3, 10, 37, 1000])
+def test_neighbours_equal_a_double_loop_in_any_block_size(k, block_size):
+    rows = naive_nearest(TEST, TRAIN, k)
+    found = nearest(TEST, TRAIN, k=k, block_size=block_size)
+    assert found.tolist() == rows and found.dtype == torch.int64
+    assert nearest(TEST.float(), TRAIN.float(), k=k, block_size=block_size).tolist() == rows
+    predicted = naive_vote(rows, TRAIN_LABELS)
+    assert vote(found, TRAIN_LABELS, block_size=block_size).tolist() == predicted
+    own = naive_nearest(TRAIN, TRAIN, k, alone=True)
+    assert nearest(TRAIN, k=k, block_size=block_size).tolist() == own
+    for labels in (TRAIN_LABELS, TRAIN_LABELS % 2):
+        share = np.mean([labels[i] == labels[j] for i, row in enumerate(own) for j in row])
+        assert agreement(torch.tensor(own), labels, block_size=block_size) == pytest.approx(share)
+
+
+def test_more_neighbours_than_samples_are_all_of_them():
+    assert nearest(TEST, TRAIN).shape == (11, 37) and nearest(TRAIN).shape == (37, 36)
+    assert agreement(nearest(TRAIN), TRAIN_LABELS) == pytest.approx((13 * 12 + 2 * 12 * 11) / (37 * 36))
+
+
+def test_neighbours_by_hand():
+    corners = torch.eye(2)[[0, 0, 0, 1, 1, 1]]
+    shape, colour = torch.tensor([0, 0, 0, 1, 1, 1]), np.array([0, 1, 0, 1, 0, 1])
+    assert [agreement(nearest(corners, k=2), labels) for labels in (shape, colour)] == [1.0, 1 / 3]
+    assert vote(nearest(torch.eye(2), corners, k=3), shape).tolist() == [0, 1]
+
+
+def test_votes_that_tie_go_to_the_nearest():
+    labels = torch.tensor([5, 2, 2, 5, 0])
+    assert vote(torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2], [4, 0, 1, 4]]), labels).tolist() == [5, 2, 0]
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 5, 100])
+def test_equal_similarities_go_to_the_earlier_reference(block_size):
+    same = F.normalize(torch.full((9, 7), 0.3), dim=1)
+    assert nearest(same[:2], same, k=4, block_size=block_size).tolist() == [[0, 1, 2, 3]] * 2
+    assert nearest(same[:3], k=2, block_size=block_size).tolist() == [[1, 2], [0, 2], [0, 1]]
+    opposite = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0], [0.0, -1.0], [0.0, 1.0]])
+    assert nearest(opposite[:1], opposite, k=5, block_size=block_size).tolist() == [[0, 2, 3, 4, 1]]
+
+
+def test_the_order_of_the_samples_changes_no_vote():
+    generator = np.random.default_rng(0)
+    train, test = torch.from_numpy(generator.permutation(37)), torch.from_numpy(generator.permutation(11))
+    before = vote(nearest(TEST, TRAIN, k=6), TRAIN_LABELS)
+    after = vote(nearest(TEST[test], TRAIN[train], k=6), TRAIN_LABELS[train])
+    assert torch.equal(before[test], after)
+    assert agreement(nearest(TRAIN[train], k=6), TRAIN_LABELS[train]) == agreement(nearest(TRAIN, k=6), TRAIN_LABELS)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: nearest(TEST * 2, TRAIN), "normalised"),
+        (lambda: nearest(TEST, TRAIN * 0.9), "normalised"),
+        (lambda: nearest(TEST * float("nan"), TRAIN), "finite"),
+        (lambda: nearest(TEST, TRAIN / 0.0), "finite"),
+        (lambda: nearest(TEST, unit(9, 3)), "alike"),
+        (lambda: nearest(TEST.float(), TRAIN), "alike"),
+        (lambda: nearest(TEST, TRAIN, k=0), "at least 1"),
+        (lambda: nearest(TEST[:1]), "another"),
+        (lambda: nearest(TEST, TRAIN, block_size=0), "block_size"),
+        (lambda: vote(torch.tensor([[0]]), torch.tensor([-1])), "from 0"),
+        (lambda: vote(nearest(TEST, TRAIN), TRAIN_LABELS.float()), "37 int64"),
+        (lambda: agreement(nearest(TRAIN), TRAIN_LABELS[1:]), "37 int64"),
+        (lambda: agreement(nearest(TRAIN), F.one_hot(TRAIN_LABELS)), "one a sample"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(call, sentence):
+    with pytest.raises(UserError, match=sentence):
+        call()
+
+
+def test_neighbours_need_no_matrix_of_all_pairs(monkeypatch):
+    largest = []
+    original = torch.Tensor.__matmul__
+    monkeypatch.setattr(
+        torch.Tensor, "__matmul__", lambda a, b: (made := original(a, b), largest.append(made.numel()))[0]
+    )
+    references = unit(60_000, 4, dtype=torch.float32)
+    assert nearest(references[:100], references, k=3, block_size=50).shape == (100, 3)
+    assert nearest(references[:3000], k=3, block_size=500).shape == (3000, 3)
+    assert max(largest) == 500 * 500

@@ -104,17 +104,6 @@ def test_constant_features_give_the_majority(level):
         assert found.predict(torch.full((7, width), level)).tolist() == [1] * 7
 
 
-def test_a_constant_feature_beside_good_ones_changes_little(digits):
-    features, labels = digits[0][:300].float(), digits[1][:300]
-    more = torch.cat([features, torch.full((300, 3), 5.25)], dim=1)
-    test = digits[0][300:].float()
-    [one] = fit_lbfgs(features, [Task("digit", 10, labels)], [1e-2])
-    [other] = fit_lbfgs(more, [Task("digit", 10, labels)], [1e-2])
-    assert (
-        one.predict(test) == other.predict(torch.cat([test, torch.full((len(test), 3), 5.25)], 1))
-    ).float().mean() > 0.995
-
-
 def test_standardisation_floors_the_deviation():
     mean, deviation = standardisation(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))
     assert mean.tolist() == [2, 5] and deviation.tolist() == pytest.approx([1.0, probing.SMALLEST_DEVIATION])

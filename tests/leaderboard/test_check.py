@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_entries import sha256
-from toy_track import METHOD, edit, make_track, request, run_cells, use
+from toy_track import METHOD, edit
 
 from suppression_bench import cli
 from suppression_bench.leaderboard import check as checking
@@ -19,34 +19,6 @@ from suppression_bench.leaderboard import entry as entries
 from suppression_bench.leaderboard import submission, tracks
 
 CELL = "bits=2-seed=1"
-
-
-@pytest.fixture(scope="module")
-def good(randbit, tmp_path_factory):
-    """A submission in order, the folder of tracks beside it."""
-    folder = tmp_path_factory.mktemp("check")
-    (folder / "mine.py").write_text(METHOD)
-    cells = run_cells(str(folder / "mine.py"), randbit, folder / "runs")
-    make_track(folder / "tracks", randbit)
-    with pytest.MonkeyPatch.context() as patch:
-        use(patch, folder / "tracks")
-        entry = submission.write(cells, request(files={"method": str(folder / "mine.py")}), folder / "all")
-    tracks.read.cache_clear()
-    return entry
-
-
-@pytest.fixture
-def toy(good, monkeypatch):
-    use(monkeypatch, good.parents[1] / "tracks")
-    yield
-    monkeypatch.undo()
-    tracks.read.cache_clear()
-
-
-@pytest.fixture
-def copy(good, toy, tmp_path):
-    """A copy of the good submission, alone in its folder."""
-    return shutil.copytree(good, tmp_path / "entries" / good.name)
 
 
 def faults(folder):
@@ -542,8 +514,8 @@ def paths(value, above=()):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_entry_brings_the_check_down(copy, good, data):
-    content = json.loads((good / "entry.json").read_text())
+def test_no_entry_brings_the_check_down(copy, toy, data):
+    content = json.loads((toy / "all" / copy.name / "entry.json").read_text())
     chosen = data.draw(st.sampled_from([path for path in paths(content) if path]))
     inner = content
     for key in chosen[:-1]:

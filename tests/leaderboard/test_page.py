@@ -11,7 +11,6 @@ import pytest
 import yaml
 from small_cells import make_spec, probe_entry
 from small_entries import TRACK, a_track, cells, entry, rerun, write
-from toy_track import METHOD, make_track, run_cells, use
 
 from generators.dataset import UserError
 from suppression_bench.cell import PlugIn
@@ -201,7 +200,7 @@ def test_the_curves_points_stand_where_the_numbers_are():
     points = [tuple(map(float, point.split())) for point in digit["path"][1:].split("L")]
     assert [x for x, _ in points] == [46, 196, 346]
     assert [1 - (y - page.TOP) / height for _, y in points] == pytest.approx([0.92, 0.82, 0.62], abs=1e-3)
-    assert bits["path"].count("L") == 1 and digit["floor"] == "" and not drawn["has_floor"]
+    assert bits["path"].count("L") == 1 and digit["floor"] == ""
     assert digit["look"] != bits["look"] and digit["dash"] != bits["dash"]
 
 
@@ -284,44 +283,23 @@ def test_a_submissions_pull_request_is_not_asked_for_the_page():
 # From trained cells to a page: submit, check, build, as the documentation tells it.
 
 
-@pytest.fixture
-def trained(randbit, tmp_path, monkeypatch):
-    """A leaderboard with a method of one's own, a ceiling and a floor, each trained, submitted and checked."""
-    use(monkeypatch, make_track(tmp_path / "tracks", randbit))
-    (tmp_path / "mine.py").write_text(METHOD)
-    root = tmp_path / "leaderboard"
-    (root / "entries").mkdir(parents=True)
-    (root / "README.md").write_text(README)
-    mine = str(tmp_path / "mine.py")
-    for method, more in ((mine, ["--method", mine]), ("supervised", []), ("untrained", [])):
-        name = Path(method).stem
-        run_cells(method, randbit, tmp_path / name)
-        flags = [
-            "--name",
-            f"The {name}",
-            "--url",
-            "https://example.org",
-            "--track",
-            "toy",
-            "--out",
-            str(root / "entries"),
-        ]
-        assert main(["submit", str(tmp_path / name), *flags, *more]) == 0
-    yield root
-    monkeypatch.undo()
-    tracks.read.cache_clear()
-
-
-def test_from_cells_to_a_page(trained, capsys):
-    assert main(["leaderboard", "check", *map(str, sorted((trained / "entries").iterdir())), "--keep"]) == 0
-    assert main(["leaderboard", "build", "--root", str(trained / "entries")]) == 0
-    assert main(["leaderboard", "build", "--root", str(trained / "entries"), "--check"]) == 0
-    parsed = Page((trained / "site" / "index.html").read_text(encoding="utf-8"))
+def test_from_cells_to_a_page(toy, tmp_path):
+    (tmp_path / "README.md").write_text(README)
+    root = tmp_path / "entries"
+    named = {"mine": ["--method", str(toy / "mine.py")], "supervised": [], "untrained": []}
+    for method, more in named.items():
+        command = ["submit", str(toy / ("mine" if more else "package")), "--name", f"The {method}", *more]
+        command += ["--url", "https://example.org", "--track", "toy", "--out", str(root)]
+        assert main([*command, "--only", f"method={method}"]) == 0
+    assert main(["leaderboard", "check", *map(str, sorted(root.iterdir())), "--keep"]) == 0
+    assert main(["leaderboard", "build", "--root", str(root)]) == 0
+    assert main(["leaderboard", "build", "--root", str(root), "--check"]) == 0
+    parsed = Page((tmp_path / "site" / "index.html").read_text(encoding="utf-8"))
     text = words(parsed)
     assert "The mine" in text and "V1 rescored" in text and "V0 reported of" not in text
     assert "ceiling The supervised" in text and "floor The untrained" in text
-    kept = [line for line in (trained / "README.md").read_text().split("\n") if line.startswith("| ")]
+    kept = [line for line in (tmp_path / "README.md").read_text().split("\n") if line.startswith("| ")]
     assert [line.split(" | ")[0] for line in kept] == ["| rank", "| 1", "| ceiling", "| floor"]
     for link in parsed.links:
         if link.startswith("../"):
-            assert (trained / "site" / unquote(link)).exists(), link
+            assert (tmp_path / "site" / unquote(link)).exists(), link

@@ -191,7 +191,7 @@ def test_an_older_entry_is_not_shown():
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"a": "a"}, "the entry itself"),
+        ({"a": "a"}, "in a circle"),
         ({"a": "nobody"}, "no entry here"),
         ({"a": "other"}, "an entry of the track 'slow'"),
         ({"a": "c", "b": "c"}, "a supersedes already"),

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from test_check import cell, copy, good, toy  # noqa: F401 (fixtures)
+from test_check import cell
 from toy_track import METHOD, edit, request, run_cells
 
 from suppression_bench import cli
@@ -32,7 +32,7 @@ def finding_of(folder):
 
 @pytest.mark.slow
 @pytest.mark.sandbox
-def test_an_honest_claim_is_raised_to_v3_and_a_stopped_rerun_goes_on(copy, tmp_path, capsys):  # noqa: F811
+def test_an_honest_claim_is_raised_to_v3_and_a_stopped_rerun_goes_on(copy, tmp_path, capsys):
     assert run_again(copy, tmp_path / "out", "--hours", "0.0003") == 4
     assert "the same command goes on" in capsys.readouterr().err
     assert run_again(copy, tmp_path / "out", "--fresh-seeds", "1") == 2
@@ -68,7 +68,7 @@ def forge_from_labels(folder):
 
 @pytest.mark.slow
 @pytest.mark.sandbox
-def test_a_claim_forged_from_the_public_labels_passes_v1_and_fails_the_rerun(toy, tmp_path, randbit, capsys):  # noqa: F811
+def test_a_claim_forged_from_the_public_labels_passes_v1_and_fails_the_rerun(toy, tmp_path, randbit, capsys):
     (tmp_path / "mine.py").write_text(METHOD)
     cells = run_cells(str(tmp_path / "mine.py"), randbit, tmp_path / "runs", seeds=(0, 1, 2))
     folder = submission.write(cells, request(files={"method": str(tmp_path / "mine.py")}), tmp_path / "entries")
@@ -85,7 +85,7 @@ def no_bubblewrap(monkeypatch):
     monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
 
 
-def test_foreign_code_is_not_run_without_a_sandbox(copy, tmp_path, capsys, no_bubblewrap):  # noqa: F811
+def test_foreign_code_is_not_run_without_a_sandbox(copy, tmp_path, capsys, no_bubblewrap):
     assert run_again(copy, tmp_path / "out") == 4
     refusal = capsys.readouterr().err
     for remedy in ("bubblewrap", "apparmor_restrict_unprivileged_userns", "container", "--i-trust-this-code"):
@@ -94,14 +94,14 @@ def test_foreign_code_is_not_run_without_a_sandbox(copy, tmp_path, capsys, no_bu
 
 
 @pytest.mark.slow
-def test_ones_own_code_may_be_trusted_and_raises_no_level(copy, tmp_path, capsys, no_bubblewrap):  # noqa: F811
+def test_ones_own_code_may_be_trusted_and_raises_no_level(copy, tmp_path, capsys, no_bubblewrap):
     assert run_again(copy, tmp_path / "out", "--i-trust-this-code") == 0
     assert "unsandboxed" in capsys.readouterr().out
     assert finding_of(copy).passed and finding_of(copy).sandbox == "unsandboxed"
     assert entries.load(copy).level == entries.REPORTED
 
 
-def test_a_refused_submission_is_not_run(copy, tmp_path, capsys):  # noqa: F811
+def test_a_refused_submission_is_not_run(copy, tmp_path, capsys):
     (copy / "method.py").write_text("import os\n")
     edit(copy)
     assert run_again(copy, tmp_path / "out") == 2

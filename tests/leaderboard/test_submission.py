@@ -5,35 +5,15 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from toy_track import METHOD, edit, make_track, request, run_cells, use
+from toy_track import METHOD, edit, request, run_cells
 
 from generators.dataset import UserError
 from suppression_bench import cli
 from suppression_bench.leaderboard import entry as entries
-from suppression_bench.leaderboard import submission, tracks
+from suppression_bench.leaderboard import submission
 from suppression_bench.leaderboard.check import check
 from suppression_bench.results import predictions
 from suppression_bench.results import record as records
-
-
-@pytest.fixture(scope="module")
-def runs(randbit, tmp_path_factory):
-    """Cells of a method of one's own, and of the supervised and the untrained network, on the toy track."""
-    folder = tmp_path_factory.mktemp("submit")
-    (folder / "mine.py").write_text(METHOD)
-    run_cells(str(folder / "mine.py"), randbit, folder / "mine")
-    run_cells("supervised", randbit, folder / "package")
-    run_cells("untrained", randbit, folder / "package")
-    make_track(folder / "tracks", randbit)
-    return folder
-
-
-@pytest.fixture
-def toy(runs, monkeypatch):
-    use(monkeypatch, runs / "tracks")
-    yield runs
-    monkeypatch.undo()
-    tracks.read.cache_clear()
 
 
 def submit(*arguments):

@@ -74,12 +74,6 @@ def make_track(folder: Path, data: Path) -> Path:
     return folder
 
 
-def use(monkeypatch, folder: Path) -> None:
-    """Read tracks from a folder of the test's."""
-    monkeypatch.setattr(tracks, "FOLDER", folder)
-    tracks.read.cache_clear()
-
-
 def run_cells(method: str, data: Path, out: Path, seeds=(0, 1), **settings) -> dict[Path, Record]:
     """Folder -> record of a method's cells on the toy track."""
     for bits in (0, 2):

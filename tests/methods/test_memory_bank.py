@@ -4,15 +4,11 @@ import math
 
 import pytest
 import torch
+from small_cells import pull
 
 from generators import catalog
 from suppression_bench.conformance.toy import COUNT, Toy
 from suppression_bench.methods.memory_bank import MemoryBank
-
-
-def pull(z1, z2, *, negatives=None, labels=None, temperature: float = 0.1):
-    """A stand-in for a loss: squared distance."""
-    return (z1 - z2).square().mean() / temperature
 
 
 def test_the_bank_averages_each_samples_own_entry():

@@ -1,10 +1,8 @@
-"""What methods are handed: losses that fit, labels, rising temperatures; bf16, refusals, resuming, published ids."""
-
-from pathlib import Path
+"""What methods are handed: losses that fit, labels, rising temperatures; bf16, refusals."""
 
 import pytest
 import torch
-from small_cells import built, make_cell, run
+from small_cells import built, make_cell, pull
 
 from generators import catalog
 from generators.dataset import UserError
@@ -16,21 +14,9 @@ from suppression_bench.methods.moco import MoCo
 from suppression_bench.methods.simclr import SimCLR
 from suppression_bench.methods.supcon import SupCon
 from suppression_bench.methods.swav import SwAV
-from suppression_bench.training import loop
-
-DOCS = Path(__file__).parents[2] / "docs"
 
 
-def pull(z1, z2, *, negatives=None, labels=None, temperature: float = 0.1):
-    """A stand-in for a loss: squared distance."""
-    return (z1 - z2).square().mean() / temperature
-
-
-def names():
-    return [name for name in catalog.names("suppression_bench.methods") if name != "untrained"]
-
-
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", sorted({*catalog.names("suppression_bench.methods")} - {"untrained"}))
 def test_under_bf16_the_loss_stays_float32(name):
     toy = Toy(catalog.load_class("suppression_bench.methods", name, Method))
     with torch.autocast("cpu", torch.bfloat16):
@@ -127,36 +113,3 @@ def test_a_loss_without_temperature_and_an_impossible_one_are_refused():
 def test_impossible_options_are_refused(cls, wrong):
     with pytest.raises(UserError, match=rf"{next(iter(wrong))} must be .* got {next(iter(wrong.values()))}"):
         Toy(cls, pull, wrong).build()
-
-
-# Resuming
-
-
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("moco", {"method__queue": 70}),
-        ("memory_bank", {}),
-        ("swav", {"method__prototypes": 20}),
-        ("simclr", {"method__temperature_end": 0.6, "train__schedule": "step"}),
-    ],
-)
-def test_a_resumed_run_ends_with_the_undisturbed_weights(randbit, tmp_path, monkeypatch, method, options):
-    settings = dict(data__bits=2, train__steps=5, train__batch_size=40, train__checkpoint_seconds=0.0, **options)
-    expected = run(method, randbit, tmp_path / "whole", **settings)
-    original, calls = loop.set_learning_rate, []
-
-    def set_learning_rate(*arguments):
-        calls.append(1)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        original(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "set_learning_rate", set_learning_rate)
-        with pytest.raises(KeyboardInterrupt):
-            run(method, randbit, tmp_path / "stopped", **settings)
-    again = run(method, randbit, tmp_path / "stopped", **settings)
-    one, other = ((tmp_path / name / "encoder.safetensors").read_bytes() for name in ("whole", "stopped"))
-    assert again.run.resumes == 1 and one == other
-    assert again.run.loss == expected.run.loss and again.probes == expected.probes

@@ -1,15 +1,11 @@
 """MoCo: the ring of keys, the moving average, and what the query meets."""
 
 import torch
+from small_cells import pull
 from torch.nn import functional as F
 
 from suppression_bench.conformance.toy import Toy
 from suppression_bench.methods.moco import MoCo
-
-
-def pull(z1, z2, *, negatives=None, labels=None, temperature: float = 0.1):
-    """A stand-in for a loss: squared distance."""
-    return (z1 - z2).square().mean() / temperature
 
 
 def test_the_queue_holds_the_last_keys_in_a_ring():

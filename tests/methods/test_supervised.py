@@ -3,11 +3,8 @@
 import pytest
 import torch
 from small_cells import built
-from torch.nn import functional as F
 
-from suppression_bench.encoders.randbit_conv import RandBitConv
-from suppression_bench.method import Batch, Info, Target
-from suppression_bench.methods.supervised import Supervised
+from suppression_bench.method import Target
 
 
 def test_supervised_has_a_head_for_each_target_bits_included(randbit, batch_of):
@@ -43,17 +40,3 @@ def test_supervised_predicts_a_set_by_one_choice_per_class(sizes, batch_of):
     wanted = batch.labels["digits"]
     expected = -(wanted * shares.log() + (1 - wanted) * (1 - shares).log()).mean().item()
     assert method.loss(batch).loss.item() == pytest.approx(expected, rel=1e-5)
-
-
-def test_supervised_adds_up_its_targets():
-    torch.manual_seed(0)
-    info = Info((28, 28, 1), 0, 4, {"one": Target(3), "two": Target(4, many=True)})
-    method = Supervised(RandBitConv(28, 1), info).eval()
-    view, one, two = torch.rand(4, 1, 28, 28), torch.tensor([0, 1, 2, 1]), torch.eye(4)
-    both = method.loss(Batch([view], torch.arange(4), {"one": one, "two": two})).loss
-    features = method.encoder(view)
-    parts = (
-        F.cross_entropy(method.heads["one"](features), one),
-        F.binary_cross_entropy_with_logits(method.heads["two"](features), two),
-    )
-    assert both.item() == pytest.approx(sum(parts).item(), rel=1e-6)

@@ -52,14 +52,6 @@ def test_loss_is_the_slow_one(planes, plane_weight):
     assert value(method, view) == pytest.approx(naive(method, view, 0.7, plane_weight), rel=1e-5)
 
 
-def test_once_counts_a_plane_as_one_binary_variable():
-    once, every = (vae(planes=planes).eval() for planes in ("once", "every-pixel"))
-    every.load_state_dict(once.state_dict())
-    view = pictures()
-    picture = value(once, view) - naive(once, view, 0, 1 / 784) + naive(once, view, 0, 0)
-    assert (value(every, view) - picture) == pytest.approx(784 * (value(once, view) - picture), rel=1e-3)
-
-
 def test_the_divergences_weight_rises_over_the_warm_up():
     method, view = vae(beta=2.0, warmup=0.2).eval(), pictures()
     weights = []
@@ -96,10 +88,3 @@ def test_the_code_is_noisy_and_the_projection_is_its_mean():
 def test_the_decoder_draws_every_size(side, channels, bits):
     method = vae(side, bits, channels)
     assert method.decoder(torch.randn(2, 5)).shape == (2, channels + bits, side, side)
-
-
-def test_warm_up_travels_with_the_weights():
-    method, other = vae(), vae()
-    method.after_step(0.3)
-    other.load_state_dict(method.state_dict())
-    assert other.progress.item() == pytest.approx(0.3)

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from generators.dataset import UserError
 from suppression_bench.cell import Train
 from suppression_bench.encoders.randbit_conv import RandBitConv
 from suppression_bench.training import optim
@@ -169,11 +168,3 @@ def test_the_step_schedule_falls_at_its_milestones():
     assert [optim.schedule_factor("step", step, 10, 4, [0.5], 0.1) for step in (0, 3, 4, 5)] == [0.25, 1, 1, 0.1]
     assert all(optim.schedule_factor("step", m, 200, 0, [m / 200], 0.5) == 0.5 for m in range(1, 200))
     assert all(optim.schedule_factor("step", m - 1, 200, 0, [m / 200], 0.5) == 1 for m in range(1, 200))
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"decay": 0}, {"decay": 2.0}, {"milestones": [0.9, 0.8]}, {"milestones": [0.5, 1.0]}]
-)
-def test_impossible_steps_of_the_rate_are_refused(wrong):
-    with pytest.raises(UserError, match=r"train\.(decay|milestones)"):
-        Train(steps=3, schedule="step", **wrong)

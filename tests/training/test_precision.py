@@ -151,33 +151,6 @@ def test_the_deterministic_mode_refuses_a_kernel_that_is_not():
     torch.zeros(2).put_(index, torch.ones(2))
 
 
-def test_a_compiled_encoder_trains_alike_and_keeps_its_names(randbit, tmp_path, monkeypatch):
-    # "eager" instead of a compiler: what is compiled, how often and for which shapes is the same, in no time.
-    counter = torch._dynamo.testing.CompileCounter()
-    original = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda call, **options: original(call, backend=counter, dynamic=False))
-    plain = trained(randbit, tmp_path / "plain")
-    assert trained(randbit, tmp_path / "compiled", train__compile="default") == plain
-    assert counter.frame_count == 1  # once, for training; probes meet the encoder as it is
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"micro_batch": 0}, "train.micro_batch must be above 0, got 0"),
-        ({"micro_batch": 9, "batch_size": 8}, r"train.micro_batch must be at most train.batch_size \(8\), got 9"),
-        ({"micro_batch": 1, "batch_size": 8}, r"train.micro_batch 1 leaves a part of one sample .* must be 2 or more"),
-        (
-            {"micro_batch": 3, "batch_size": 10},
-            "train.micro_batch 3 leaves a part of one sample of train.batch_size 10",
-        ),
-    ],
-)
-def test_impossible_settings_are_refused(wrong, said):
-    with pytest.raises(UserError, match=said):
-        Train(steps=1, **wrong)
-
-
 @pytest.mark.parametrize("setting", [{"train__compile": "fast"}, {"train__precision": "fp8"}])
 def test_unknown_words_are_refused(randbit, setting):
     with pytest.raises(UserError, match=r"train: (compile|precision) must be one of"):

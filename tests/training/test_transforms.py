@@ -5,15 +5,10 @@ import math
 
 import pytest
 import torch
-from small_cells import Recorder
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as oracle
 
-from generators.dataset import UserError
-from suppression_bench.cell import Augmentation, Train
 from suppression_bench.training import transforms
-from suppression_bench.training.data import Samples
-from suppression_bench.training.loop import train
 from suppression_bench.training.transforms import _filters, append_constant, resized_crop
 
 
@@ -37,13 +32,6 @@ def test_each_sample_is_torchvisions_resized_crop(side, channels, antialias):
             image, *box, [side, side], interpolation=InterpolationMode.BILINEAR, antialias=antialias
         )
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("antialias", [True, False])
-def test_the_whole_box_changes_nothing(antialias):
-    images = torch.rand(4, 2, 28, 28)
-    boxes = torch.tensor([[0, 0, 28, 28]]).expand(4, 4)
-    torch.testing.assert_close(resized_crop(images, boxes, antialias), images, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("antialias", [True, False])
@@ -95,66 +83,6 @@ def test_bits_are_appended_as_constant_planes():
     assert torch.equal(append_constant(images, bits[:, :0]), images)
 
 
-def seen(samples, batch_size, *, seed=0, steps=None, **augmentation):
-    """The batches of file-ordered training."""
-    method = Recorder(channels=samples.images.shape[1] + samples.bits.shape[1])
-    training = Train(batch_size=batch_size, steps=steps or len(samples) // batch_size, shuffle=False)
-    train(method, samples, training, Augmentation(**augmentation), seed=seed)
-    return method.batches
-
-
-@pytest.fixture
-def samples():
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (40, 1, 28, 28), generator=generator, dtype=torch.uint8)
-    return Samples(images, torch.randint(0, 2, (40, 4), generator=generator, dtype=torch.uint8))
-
-
-@pytest.mark.parametrize("crop", ["torchvision", "tensorflow"])
-def test_the_two_views_differ_in_the_image_and_not_in_the_bits(samples, crop):
-    [batch] = seen(samples, 40, crop=crop, area=[0.5, 1.0])
-    first, second = batch.views
-    different = (first[:, :1] - second[:, :1]).abs().amax((1, 2, 3)) > 1e-3
-    assert different.float().mean() > 0.9
-    planes = samples.bits.float()[:, :, None, None].expand(-1, -1, 28, 28)
-    assert torch.equal(first[:, 1:], planes) and torch.equal(second[:, 1:], planes)
-    for view in batch.views:
-        assert view.min() >= 0 and view.max() <= 1 + 1e-6
-
-
-def test_parameters_differ_within_a_batch():
-    # One and the same image 40 times: every crop is another one.
-    image = torch.arange(784, dtype=torch.uint8).reshape(1, 1, 28, 28).expand(40, 1, 28, 28)
-    [batch] = seen(Samples(image, torch.zeros(40, 0, dtype=torch.uint8)), 40)
-    assert len({tuple(view.flatten().tolist()) for view in batch.views[0]}) >= 38
-
-
-def test_a_samples_crop_does_not_depend_on_the_batch(samples):
-    [large] = seen(samples, 40)
-    small = seen(samples, 10)
-    for view in range(2):
-        torch.testing.assert_close(torch.cat([batch.views[view] for batch in small]), large.views[view])
-
-
-def test_another_epoch_or_seed_is_another_crop(samples):
-    first, second = seen(samples, 40, steps=2)
-    [third] = seen(samples, 40, seed=1)
-    for a, b in ((first, second), (first, third), (second, third)):
-        assert ((a.views[0] - b.views[0]).abs().amax((1, 2, 3)) > 1e-3).float().mean() > 0.9
-
-
-def test_without_a_crop_the_views_are_the_whole_images(samples):
-    [batch] = seen(samples, 40, crop="none")
-    assert all(torch.equal(view, samples.whole(slice(None))) for view in batch.views)
-
-
-@pytest.mark.parametrize("wrong", [{"area": [0, 1]}, {"area": [0.5, 1.5]}, {"area": [0.9, 0.1]}, {"aspect": [1]},
-                                   {"aspect": [-1, 1]}, {"aspect": [2, 1]}])  # fmt: skip
-def test_impossible_ranges_are_refused(wrong):
-    with pytest.raises(UserError, match=next(iter(wrong))):
-        Augmentation(**wrong)
-
-
 @pytest.mark.gpu
 def test_a_gpu_crops_as_the_cpu_does(cuda):
     generator = torch.Generator().manual_seed(1)
@@ -196,13 +124,6 @@ def spread(low, high, count=60):
 def each(function, images, *parameters):
     """A function of one image, image by image, with Python numbers."""
     return torch.stack([function(*row) for row in zip(images, *(p.tolist() for p in parameters), strict=True)])
-
-
-@pytest.mark.parametrize("kind", BLENDS)
-def test_each_blend_is_torchvisions(images, kind):
-    factors = spread(0.0, 1.9)
-    ours = transforms.blend(images, factors, torch.full((60,), kind))
-    torch.testing.assert_close(ours, each(BLENDS[kind], images, factors), **CLOSE)
 
 
 def test_blends_of_all_kinds_in_one_batch(images):
