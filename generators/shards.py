@@ -142,13 +142,7 @@ Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of a manifest; its fields are the JSON's keys, by which it can be read as well: manifest["splits"]."""
-
-    def keys(self) -> list[str]:
-        return [field.encode_name for field in msgspec.structs.fields(self)]
-
-    def __getitem__(self, key: str):
-        return getattr(self, "image_shape" if key == "picture_shape" else key)
+    """A part of a manifest."""
 
 
 class ShardEntry(Entry, frozen=True, kw_only=True):
@@ -257,10 +251,10 @@ def check_shard(folder: Path, entry: ShardEntry) -> None:
     except FileNotFoundError:
         raise UserError(f"{path}: the shard is missing; {remedy}") from None
     if size != entry.bytes:
-        raise UserError(f"{path}: the shard has {size} bytes, the manifest says {entry['bytes']}; {remedy}")
+        raise UserError(f"{path}: the shard has {size} bytes, the manifest says {entry.bytes}; {remedy}")
     sha256 = hash_file(path)
     if sha256 != entry.sha256:
-        raise UserError(f"{path}: SHA-256 is {sha256[:12]}..., the manifest says {entry['sha256'][:12]}...; {remedy}")
+        raise UserError(f"{path}: SHA-256 is {sha256[:12]}..., the manifest says {entry.sha256[:12]}...; {remedy}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -367,7 +367,7 @@ def prepare(cells: Sequence[LocatedCell], workers: int, say: Callable[[str], Non
             if plan.dataset is not None:
                 if not plan.is_there:
                     say(f"generating {plan.dataset.name} ({sum(plan.counts.values())} samples)")
-                build.build(
+                build(
                     plan.dataset,
                     plan.folder,
                     seed=located.cell.dataset.seed,

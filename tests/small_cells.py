@@ -44,7 +44,7 @@ def make_cell(method: str, folder: Path, **settings) -> Prepared:
     """A prepared cell on an existing dataset folder."""
     located = locate_cell(method, folder, **settings)
     data = Data(folder, located.cell.dataset.bits)
-    facts = records.Data(digest=data.manifest["content_digest"], groups=data.groups())
+    facts = records.Data(digest=data.manifest.content_digest, groups=data.groups())
     return Prepared(located, Path(folder), facts)
 
 

@@ -69,7 +69,7 @@ def build_data(submission: Submission, sources: dict[str, str], workers: int, sa
             continue
         reference = (cell.dataset.name, {**cell.dataset.options, **sources})
         plan = running.plan_data(config.LocatedCell(cell, {}, reference))
-        facts = build.build(
+        facts = build(
             catalog.dataset(*reference),
             plan.folder,
             seed=cell.dataset.seed,

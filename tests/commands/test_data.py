@@ -149,7 +149,7 @@ def test_the_size_is_said_before_anything_is_written(tmp_path, capsys):
     assert first.startswith(f"{tmp_path / 'out'}: about ") and " in 6 shards (" in first and " are free)" in first
     amount, unit = first.split("about ")[1].split(" in ")[0].split(" ")
     assert unit == "MB" and float(amount) * 1e6 == pytest.approx(size, rel=0.1)
-    assert last.startswith(f"content digest {manifest.read(tmp_path / 'out')['content_digest']} (")
+    assert last.startswith(f"content digest {manifest.read(tmp_path / 'out').content_digest} (")
 
 
 def test_bounds_in_a_list_serve_a_folder_as_well_as_a_preview(tmp_path):
@@ -171,7 +171,7 @@ def test_relative_places_with_spaces_and_two_workers(name, tmp_path, monkeypatch
     flags = ["--image-source", "folder:my pictures", "--image-size", 33, "--shard-size", 5]
     assert bench("generate", name, *flags, "--workers", 2, "--out", "größe 1") == 0
     assert bench("generate", name, *flags, "--out", "one") == 0
-    assert manifest.read(tmp_path / "größe 1")["content_digest"] == manifest.read(tmp_path / "one")["content_digest"]
+    assert manifest.read(tmp_path / "größe 1").content_digest == manifest.read(tmp_path / "one").content_digest
     assert bench("verify", "größe 1", "--deep", "--image-source", f"folder:{tmp_path}/my pictures") == 0
     assert bench("describe", "größe 1", "--out", "karten/größe.md") == 0
     assert bench("preview", "größe 1", "--out", "ä b.png") == 0
@@ -194,7 +194,7 @@ def test_forged_manifests_are_refused_by_every_command(case, data, tmp_path, cap
     folder = shutil.copytree(data, tmp_path / "copy")
     content = json.loads((folder / manifest.NAME).read_text())
     FORGED[case](content)
-    content["content_digest"] = manifest.overall_digest(content)
+    content.content_digest = manifest.overall_digest(content)
     (folder / manifest.NAME).write_text(dumps_json(content))
     for command in (["verify"], ["verify", "--deep"], ["describe"], ["preview", "--out", tmp_path / "x.png"]):
         assert bench(command[0], folder, *command[1:]) == 2
@@ -223,5 +223,5 @@ def test_a_stopped_generation_goes_on(kind, workers, tmp_path):
     assert not (out / manifest.NAME).exists() and len(list(out.glob("*.tar"))) >= 2
     kept = {path: path.stat().st_mtime_ns for path in out.glob("*.tar")}
     assert bench(*generate) == 0
-    assert verify(out)["splits"]["pretrain"]["count"] == 5000 and not list(out.glob("*.tmp"))
+    assert verify(out).splits["pretrain"].count == 5000 and not list(out.glob("*.tmp"))
     assert sum(path.stat().st_mtime_ns == stamp for path, stamp in kept.items()) >= len(kept) - 2

@@ -108,8 +108,8 @@ class Bright(Dataset):
 
 
 def test_data_is_built_once_and_shared(monkeypatch, cache):
-    calls, original = [], build.build
-    monkeypatch.setattr(running.build, "build", lambda *a, **k: (calls.append(a), original(*a, **k))[1])
+    calls = []
+    monkeypatch.setattr(running, "build", lambda *a, **k: (calls.append(a), build(*a, **k))[1])
     cells = [suite_cell(0), suite_cell(4), suite_cell(0, **{"data.seed": 1})]
     first, second, third = running.prepare(cells, 1, lambda line: None)
     assert len(calls) == 2 and first.folder == second.folder != third.folder

@@ -53,17 +53,17 @@ def test_same_content_for_any_workers_and_shard_size(toy, whole, tmp_path, worke
     steps = []
     arguments = dict(workers=workers, shard_size=shard_size, progress=lambda *step: steps.append(step))
     found = make(toy, tmp_path / "out", **arguments)
-    assert found["content_digest"] == json.loads(whole["manifest.json"])["content_digest"]
+    assert found.content_digest == json.loads(whole["manifest.json"])["content_digest"]
     assert verify(tmp_path / "out") == found
     assert shard_size != 10 or folder_bytes(tmp_path / "out") == whole
     assert steps[-1] == (50, 50) and len(steps) == -(-41 // shard_size) + -(-9 // shard_size)
 
 
 def test_seed_and_options_change_the_content_and_recipe_does_not(toy, tmp_path):
-    digests = [make(toy, tmp_path / "a")["content_digest"], make(toy, tmp_path / "b", seed=1)["content_digest"]]
-    digests.append(make(toy, tmp_path / "c", {"train": 40})["content_digest"])
+    digests = [make(toy, tmp_path / "a").content_digest, make(toy, tmp_path / "b", seed=1).content_digest]
+    digests.append(make(toy, tmp_path / "c", {"train": 40}).content_digest)
     other = write_toy(tmp_path / "other", ('recipe = "toy"', 'recipe = "another"'))
-    assert len(set(digests)) == 3 and make(other, tmp_path / "d")["content_digest"] == digests[0]
+    assert len(set(digests)) == 3 and make(other, tmp_path / "d").content_digest == digests[0]
 
 
 def test_a_dataset_with_a_fractional_option_can_be_opened_again(toy, tmp_path):

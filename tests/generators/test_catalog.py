@@ -100,7 +100,7 @@ def test_a_users_dataset_in_one_file(tmp_path, workers, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = "user/toy.py"  # relative, as typed
     found = build(catalog.dataset(path, {"train": "21"}), "out", workers=workers, shard_size=10, reference=path)
-    assert found["dataset"] == "toy" and found["options"] == {"noise": None, "test": 9, "train": 21}
+    assert found.dataset == "toy" and found.options == {"noise": None, "test": 9, "train": 21}
     assert verify("out") == found
     assert catalog.file_digest("generators.datasets", path) == catalog.file_digest(
         "generators.datasets", str(tmp_path / path)
@@ -121,7 +121,7 @@ def test_a_build_takes_the_mended_file_too(tmp_path):
     digests = set()
     for number, white in enumerate((255, 254)):
         path = write_toy(tmp_path, ("= 255", f"= {white}"))
-        digests.add(build(catalog.dataset(path, {}), tmp_path / f"out{number}", reference=path)["content_digest"])
+        digests.add(build(catalog.dataset(path, {}), tmp_path / f"out{number}", reference=path).content_digest)
         verify(tmp_path / f"out{number}")
     assert len(digests) == 2
 

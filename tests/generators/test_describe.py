@@ -180,7 +180,7 @@ def test_a_card_counts_what_is_in_the_folder(tmp_path):
             column = [labels[feature].count(one) for one in range(10)]
             row = [split, feature, f"{min(column)} to {max(column)}", str(column.count(0)), " ".join(map(str, column))]
             assert row in tables(text)["split"]
-    assert opened.manifest["content_digest"] in text and "`unique_digits=25`" in text and "probe_train=" not in text
+    assert opened.manifest.content_digest in text and "`unique_digits=25`" in text and "probe_train=" not in text
     assert ["image", "10 classes", "0.1", "probe-train -> probe-test", "yes"] in tables(text)["feature"]
 
 

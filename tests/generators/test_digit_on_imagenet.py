@@ -86,8 +86,8 @@ def test_digits_of_another_size_stand_at_the_same_places(side, size):
 
 def test_the_papers_digit_size_written_out_is_the_same_dataset():
     plain = manifest.identity(made(image_size=64), 0)
-    assert "digit_size" not in plain["options"] and manifest.identity(made(image_size=64, digit_size=8), 0) == plain
-    assert manifest.identity(made(image_size=64, digit_size=16), 0)["options"]["digit_size"] == 16
+    assert "digit_size" not in plain.options and manifest.identity(made(image_size=64, digit_size=8), 0) == plain
+    assert manifest.identity(made(image_size=64, digit_size=16), 0).options["digit_size"] == 16
 
 
 def test_places_and_size_at_224_and_64():

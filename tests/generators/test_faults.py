@@ -41,7 +41,7 @@ NAME = "pretrain-00002.tar"
 
 
 def test_the_copy_is_good(folder):
-    assert verify(folder)["dataset"] == "toy"
+    assert verify(folder).dataset == "toy"
 
 
 def test_truncation_anywhere_is_noticed(whole, tmp_path):

@@ -78,7 +78,7 @@ def test_it_serves_what_the_dataset_drew(real):
     made, folder = real
     data = generators.open(folder)
     assert (data.split, set(data.splits)) == ("pretrain", set(made.splits))
-    assert data.manifest["dataset"] == made.name
+    assert data.manifest.dataset == made.name
     for split in made.splits:
         samples, data = drawn(made, split), data.to(split)
         assert len(data) == len(samples) == made.splits[split]

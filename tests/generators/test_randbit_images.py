@@ -76,28 +76,28 @@ def test_faults(options, parts):
 
 def test_later_options_are_no_part_of_the_identity_at_their_default():
     plain = manifest.identity(dataset("randbit", {}), 0)
-    assert plain["options"] == {"digit_source": "optdigits", "train": None, "test": None}
+    assert plain.options == {"digit_source": "optdigits", "train": None, "test": None}
     same = [{"digit_source": "optdigits"}, {"image_source": None}, {"image_size": "none", "digit_source": None}]
     assert all(manifest.identity(dataset("randbit", options), 0) == plain for options in same)
     assert "classes" not in plain.builtins()["sources"]["digits"]
     other = manifest.identity(dataset("randbit", {"image_source": "leaves", "image_size": 32}), 0)
-    assert other["options"] == {
+    assert other.options == {
         "digit_source": None, "image_source": "leaves", "image_size": 32, "train": None, "test": None,
     }  # fmt: skip
-    assert other["sources"]["images"]["classes"] == images("leaves").classes
-    assert "distinct" not in manifest.identity(dataset("multidigits", {"distinct": "none"}), 0)["options"]
-    assert manifest.identity(dataset("multidigits", {"distinct": "classes"}), 0)["options"]["distinct"] == "classes"
+    assert other.sources["images"].classes == images("leaves").classes
+    assert "distinct" not in manifest.identity(dataset("multidigits", {"distinct": "none"}), 0).options
+    assert manifest.identity(dataset("multidigits", {"distinct": "classes"}), 0).options["distinct"] == "classes"
 
 
 def test_golden_digests(tmp_path):
     """Datasets of before the later options keep their digests."""
     made = build(dataset("randbit", {"train": 20, "test": 5}), tmp_path / "a")
-    assert made["content_digest"] == "7b1ef45a3ed3eed8643a27ec963c96b800c0932a0492f9b63e368e434a6e22fd"
+    assert made.content_digest == "7b1ef45a3ed3eed8643a27ec963c96b800c0932a0492f9b63e368e434a6e22fd"
     few = {"train": 20, "probe_train": 5, "probe_test": 5}
     made = build(dataset("multidigits", {**few, "sizes": [20, 30]}), tmp_path / "b")
-    assert made["content_digest"] == "948e39a9a4d5727314081f17a815ff00ff261ba85d4d95a6e0eed63eb885d866"
+    assert made.content_digest == "948e39a9a4d5727314081f17a815ff00ff261ba85d4d95a6e0eed63eb885d866"
     made = build(dataset("multidigits", {**few, "count": 3}), tmp_path / "c")
-    assert made["content_digest"] == "ed041f2ebccd1d5b0763b9d7c81f29ee9ea6fdb421c44b4009abac3462fddf66"
+    assert made.content_digest == "ed041f2ebccd1d5b0763b9d7c81f29ee9ea6fdb421c44b4009abac3462fddf66"
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_the_order_of_options_does_not_matter(name, options, tmp_path):
     turned = dict(reversed(options.items()))
     assert list(turned) != list(options)
     first = build(dataset(name, options), tmp_path / "a")
-    assert build(dataset(name, turned), tmp_path / "b")["content_digest"] == first["content_digest"]
-    assert build(dataset(name, {**options, "train": 3}), tmp_path / "c")["content_digest"] != first["content_digest"]
+    assert build(dataset(name, turned), tmp_path / "b").content_digest == first.content_digest
+    assert build(dataset(name, {**options, "train": 3}), tmp_path / "c").content_digest != first.content_digest
 
 
 def naive_distinct(stream, available: int, wanted: int) -> list[int]:

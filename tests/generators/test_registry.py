@@ -45,5 +45,5 @@ def test_mnist_datasets_are_rebuilt(title, tmp_path):
 
 def test_official_is_decided_by_the_registry_alone():
     entry = next(iter(ENTRIES.values()))
-    assert registered_as(entry.content_digest) == f"registered: {entry['title']}"
+    assert registered_as(entry.content_digest) == f"registered: {entry.title}"
     assert registered_as(entry.content_digest[::-1]) == "not a registered dataset"

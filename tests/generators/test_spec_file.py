@@ -121,7 +121,7 @@ def test_missing_unreadable_and_foreign_files(tmp_path, capsys):
 
 
 def digest(folder) -> str:
-    return manifest.read(folder)["content_digest"]
+    return manifest.read(folder).content_digest
 
 
 def test_flags_win_over_the_file(tmp_path, monkeypatch):
@@ -132,12 +132,12 @@ def test_flags_win_over_the_file(tmp_path, monkeypatch):
     assert bench("generate", "mine.yaml", "--out", "b", "--train", 7, "--seed", 0, "--shard-size", 5) == 0
     assert bench("generate", "randbit", "--out", "c", "--train", 7, "--test", 3) == 0
     first, second = manifest.read(tmp_path / "a"), manifest.read(tmp_path / "b")
-    assert first["seed"] == 5 and first["splits"]["pretrain"]["count"] == 9 and second["seed"] == 0
-    assert [len(one["splits"]["pretrain"]["shards"]) for one in (first, second)] == [3, 2]
-    assert second["content_digest"] == digest(tmp_path / "c") != first["content_digest"]
+    assert first.seed == 5 and first.splits["pretrain"].count == 9 and second.seed == 0
+    assert [len(one.splits["pretrain"].shards) for one in (first, second)] == [3, 2]
+    assert second.content_digest == digest(tmp_path / "c") != first.content_digest
     written(tmp_path / "hyphen.yaml", "dataset: multidigits\noptions: {probe-train: 4, probe_test: 3, train: 2}\n")
     assert bench("generate", "hyphen.yaml", "--out", "d", "--probe-train", 5) == 0
-    counts = {name: split["count"] for name, split in manifest.read(tmp_path / "d")["splits"].items()}
+    counts = {name: split.count for name, split in manifest.read(tmp_path / "d").splits.items()}
     assert counts == {"pretrain": 2, "probe-train": 5, "probe-test": 3}
 
 
@@ -186,7 +186,7 @@ def test_a_dataset_of_a_user_in_a_spec_of_another_folder(tmp_path, monkeypatch):
     assert bench("generate", "specs/a.yaml", "--out", "out one", "--workers", 2) == 0
     assert bench("generate", "my sets/toy.py", "--train", 12, "--noise", 0.25, "--out", "two") == 0
     found = manifest.read(tmp_path / "out one")
-    assert found["content_digest"] == digest(tmp_path / "two") and found["options"]["noise"] == "0.25"
+    assert found.content_digest == digest(tmp_path / "two") and found.options["noise"] == "0.25"
     assert bench("verify", "out one", "--deep", "--dataset", "my sets/toy.py") == 0
     written(tmp_path / "specs" / "b.yaml", "dataset: my sets/toy.py\noptions: {noice: 1}\n")
     assert bench("generate", "specs/b.yaml", "--out", "out three") == 2 and not (tmp_path / "out three").exists()

@@ -10,6 +10,7 @@ import pytest
 from generators.build import build
 from generators.catalog import dataset
 from generators.dataset import UserError
+from generators.manifest import Manifest
 
 SOURCE = '''
 """Toy: coloured noise with a parity and a pair of letters."""
@@ -49,7 +50,7 @@ def write_toy(folder: Path, *edits: tuple[str, str]) -> str:
     return str(folder / "toy.py")
 
 
-def make(path: str, out: Path, options: dict | None = None, **arguments) -> dict:
+def make(path: str, out: Path, options: dict | None = None, **arguments) -> Manifest:
     """Build a dataset file into a folder."""
     return build(dataset(path, options or {}), out, reference=path, **arguments)
 

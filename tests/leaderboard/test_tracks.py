@@ -38,14 +38,14 @@ def test_every_cell_of_the_suite_obeys_its_track(name):
 @pytest.mark.parametrize("name", tracks.names())
 def test_pinned_digests_are_registered_ones(name):
     track = tracks.read(name)
-    entries_by_digest = {entry["content_digest"]: entry for entry in registered()}
+    entries_by_digest = {entry.content_digest: entry for entry in registered()}
     for strength, digest in track.digests.items():
         entry = entries_by_digest[digest]
         chosen = {
             **track.data,
             **({} if strength == "all" else {track.strength: [int(n) for n in strength.split("+")]}),
         }
-        assert (entry["dataset"], entry["options"], entry["seed"]) == (track.locked["data.dataset"], chosen, 0)
+        assert (entry.dataset, entry.options, entry.seed) == (track.locked["data.dataset"], chosen, 0)
     assert {value if isinstance(value, str) else "all" for value in track.digests} <= {"all"} | {
         value_text(value) for value in track.grid
     }

@@ -13,14 +13,14 @@ from suppression_bench.training.data import Data, Samples, Streamed, fits, hold
 
 
 def read_all(folder, split, entries, shape):
-    rows = [row for entry in entries for row in shards.read_shard(folder / entry["name"], shape, entry["count"])]
+    rows = [row for entry in entries for row in shards.read_shard(folder / entry.name, shape, entry.count)]
     return np.stack([image for image, *_ in rows]), [record["labels"] for _, record, _ in rows]
 
 
 def test_samples_are_the_shards(randbit):
     data = Data(randbit, 5)
     for split, count in (("pretrain", 200), ("probe-test", 100)):
-        images, labels = read_all(randbit, split, data.manifest["splits"][split]["shards"], data.image_shape)
+        images, labels = read_all(randbit, split, data.manifest.splits[split].shards, data.image_shape)
         samples = data.samples(split)
         assert len(samples) == count and samples.images.dtype == torch.uint8
         assert np.array_equal(samples.images.numpy(), images.transpose(0, 3, 1, 2))
