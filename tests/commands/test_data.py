@@ -194,7 +194,7 @@ def test_forged_manifests_are_refused_by_every_command(case, data, tmp_path, cap
     folder = shutil.copytree(data, tmp_path / "copy")
     content = json.loads((folder / manifest.NAME).read_text())
     FORGED[case](content)
-    content.content_digest = manifest.overall_digest(content)
+    content["content_digest"] = manifest.overall_digest(content)
     (folder / manifest.NAME).write_text(dumps_json(content))
     for command in (["verify"], ["verify", "--deep"], ["describe"], ["preview", "--out", tmp_path / "x.png"]):
         assert bench(command[0], folder, *command[1:]) == 2

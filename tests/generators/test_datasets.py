@@ -4,12 +4,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from toy_data import naive_resize
+from toy_data import draw, naive_resize
 
 from generators import sources
 from generators.catalog import dataset
 from generators.dataset import UserError
-from generators.randomness import Stream, stream_key
 
 PART = {"pretrain": "train", "probe-train": "train", "probe-test": "test"}
 SETTINGS = [
@@ -20,11 +19,6 @@ SETTINGS = [
     {"canvas": 64, "sizes": [9, 64]},
     {"canvas": 56, "digit_size": 14, "count": 16, "placement": "grid"},
 ]
-
-
-def draw(made, split, index, seed=0):
-    """Labels and factors without the cost of rendering."""
-    return made.draw(split, index, Stream(stream_key(made.name, made.version, split, seed), index))
 
 
 @pytest.mark.parametrize("options", SETTINGS, ids=str)
@@ -169,6 +163,30 @@ def test_randbit_code_hangs_on_the_sample_alone():
         ("randbit", {"train": 1348}, ["--train 1348", "1 to 1347"]),
         ("randbit", {"test": 451}, ["--test 451", "1 to 450"]),
         ("randbit", {"train": 0}, ["--train 0"]),
+        ("randbit", {"digit_source": "optdigits", "image_source": "leaves"}, ["exclude each other"]),
+        ("randbit", {"image_source": "leafs"}, ["unknown image source", "did you mean 'leaves'?"]),
+        ("randbit", {"image_source": ""}, ["unknown image source ''"]),
+        ("randbit", {"digit_source": ""}, ["unknown digit source ''"]),
+        ("randbit", {"image_size": 7}, ["--image-size 7: from 8"]),
+        ("randbit", {"image_source": "leaves", "image_size": 1025}, ["--image-size 1025"]),
+        ("randbit", {"image_source": "leaves", "train": 10_001}, ["--train 10001", "leaves has 1 to 10000"]),
+        ("randbit", {"image_source": "leaves", "test": 0}, ["--test 0"]),
+        ("digit-on-imagenet", {"image_size": 31}, ["--image-size 31: from 32 to 1024"]),
+        ("digit-on-imagenet", {"image_size": 1025}, ["--image-size 1025"]),
+        ("digit-on-imagenet", {"image_size": 64, "digit_size": 17}, ["--digit-size 17: from 4 to 16 pixels"]),
+        ("digit-on-imagenet", {"digit_size": 3, "rounds": 0}, ["--digit-size 3: from 4 to 56 pixels", "--rounds 0"]),
+        ("digit-on-imagenet", {"unique_digits": 1348}, ["--unique-digits 1348: optdigits has 1 to 1347"]),
+        ("digit-on-imagenet", {"rounds": 0, "digits": "redraw"}, ["--rounds 0"]),
+        ("digit-on-imagenet", {"rounds": 2}, ["--rounds 2", "--digits redraw"]),
+        ("digit-on-imagenet", {"train": 10_001}, ["--train 10001", "1 to 10000"]),
+        ("digit-on-imagenet", {"probe_on": "pretrain", "probe_train": 5}, ["goes with --probe-on probe-train"]),
+        ("digit-on-imagenet",
+         {"image_size": 5, "unique_digits": 0, "rounds": -3, "train": 0, "test": 2001, "probe_train": 10**20},
+         ["--image-size 5", "--unique-digits 0", "--rounds -3", "--train 0", "--test 2001", f"--probe-train {10**20}"]),
+        ("digit-on-imagenet", {"blend": "mix", "digits": "often", "unique_digit": 3},
+         ["blend must be one of max, add", "digits must be one of fixed, redraw", "did you mean 'unique_digits'?"]),
+        ("digit-on-imagenet", {"image_source": "leaves:here"}, ["leaves:here"]),
+        ("digit-on-imagenet", {"image_source": "folder:"}, ["needs a place"]),
     ],
 )  # fmt: skip
 def test_option_faults_are_named_all_at_once(name, options, parts):

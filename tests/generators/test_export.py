@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,29 +10,21 @@ import sys
 import numpy as np
 import pytest
 from PIL import Image
-from toy_data import folder_bytes, make, write_toy
+from toy_data import drawn, folder_bytes, make, write_toy
 
 from generators import export
-from generators.build import build
-from generators.catalog import dataset
 from generators.dataset import UserError
 from generators.export import export_parquet
 from suppression_bench.cli import main
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
-SPECS = {
-    "randbit": {"train": 23, "test": 7},
-    "multidigits": {"sizes": [20, 40], "canvas": 48, "train": 11, "probe_train": 4, "probe_test": 3},
-}
 
-
-@pytest.fixture(scope="module", params=SPECS)
-def real(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def exported(real, tmp_path_factory):
     """A dataset and the files of its export."""
-    made, folder = dataset(request.param, SPECS[request.param]), tmp_path_factory.mktemp(request.param)
-    build(made, folder / "set", shard_size=5)
-    return made, export_parquet(folder / "set", folder / "out")
+    made, folder = real
+    return made, export_parquet(folder, tmp_path_factory.mktemp("exported"))
 
 
 @pytest.fixture
@@ -41,22 +32,6 @@ def toy(tmp_path):
     """The folder of a toy: pretrain 41, probe-test 9."""
     make(write_toy(tmp_path), tmp_path / "set", shard_size=10)
     return tmp_path / "set"
-
-
-@pytest.fixture
-def load(monkeypatch, tmp_path):
-    """`datasets.load_dataset`, offline and with all its files in tmp_path."""
-    for name in ("HF_HOME", "HF_DATASETS_CACHE"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    for name in ("HF_DATASETS_OFFLINE", "HF_HUB_OFFLINE"):
-        monkeypatch.setenv(name, "1")
-    datasets = pytest.importorskip("datasets")
-    datasets.disable_progress_bars()
-    return lambda *names, **options: datasets.load_dataset(*names, cache_dir=str(tmp_path / "cache"), **options)
-
-
-def drawn(made, split):
-    return [made.sample(split, index, 0) for index in range(made.splits[split])]
 
 
 def columns_of(sample):
@@ -68,10 +43,10 @@ def pixels(data):
         return np.asarray(image)[:, :, None]
 
 
-def test_pandas_reads_it(real):
+def test_pandas_reads_it(exported):
     import pandas
 
-    made, files = real
+    made, files = exported
     assert set(files) == set(made.splits) and all(path.name == f"{split}.parquet" for split, path in files.items())
     for split, path in files.items():
         frame, samples = pandas.read_parquet(path), drawn(made, split)
@@ -87,8 +62,8 @@ def test_pandas_reads_it(real):
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_hugging_face_reads_it(real, load, streaming):
-    made, files = real
+def test_hugging_face_reads_it(exported, load, streaming):
+    made, files = exported
     for split in ("pretrain", list(files)[-1]):
         found = load("parquet", data_files=str(files[split]), split="train", streaming=streaming)
         samples = drawn(made, split)
@@ -107,8 +82,8 @@ def test_hugging_face_reads_it(real, load, streaming):
     assert kinds["picture"] == "Image" and kinds["id"] == "Value"
 
 
-def test_splits_of_one_export_load_together(real, load):
-    made, files = real
+def test_splits_of_one_export_load_together(exported, load):
+    made, files = exported
     names = dict(zip("abcdef", files, strict=False))
     together = load("parquet", data_files={short: str(files[split]) for short, split in names.items()})
     assert {short: len(part) for short, part in together.items()} == {
@@ -299,10 +274,3 @@ def test_a_fault_is_a_sentence(toy, tmp_path, arguments, sentence, capsys, monke
     monkeypatch.chdir(tmp_path)
     assert main(["export", str(toy), *arguments]) == 2
     assert sentence in capsys.readouterr().err and not (tmp_path / "x").exists()
-
-
-def test_a_copy_of_the_folder_exports_alike(toy, tmp_path):
-    moved = shutil.copytree(toy, tmp_path / "moved")
-    export_parquet(toy, tmp_path / "a")
-    export_parquet(moved, tmp_path / "b")
-    assert folder_bytes(tmp_path / "a") == folder_bytes(tmp_path / "b")

@@ -1,15 +1,13 @@
-"""Damaged folders and manifests: each fault is refused by name; and no hidden randomness anywhere."""
+"""Damaged folders and manifests: each fault is refused by name."""
 
 import json
-import random
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
-from toy_data import folder_bytes, write_toy
+from toy_data import forge, write_toy
 
-from generators import files, manifest, sources
+from generators import files, manifest
 from generators.build import build
 from generators.catalog import dataset
 from generators.dataset import UserError
@@ -40,20 +38,17 @@ def refused(folder: Path, *parts: str) -> str:
 NAME = "pretrain-00002.tar"
 
 
-def test_the_copy_is_good(folder):
-    assert verify(folder).dataset == "toy"
-
-
 def test_truncation_anywhere_is_noticed(whole, tmp_path):
     data = (whole / NAME).read_bytes()
     points = {0, 1, 100, 511, 512, 513, 700, 1024, 2048, len(data) // 2, len(data) - 10_240, len(data) - 512}
+    verify(whole)
     for point in sorted(points | {len(data) - 1, len(data) - 1024}):
         folder = Path(shutil.copytree(whole, tmp_path / str(point)))
         (folder / NAME).write_bytes(data[:point])
         assert refused(folder, f"{NAME}: the shard has {point} bytes").count("\n") == 0  # the others are good
 
 
-@pytest.mark.parametrize("place", [0, 130, 150, 300, 512 + 40, 1024, 1030, 1024 + 520, -1, -9000])
+@pytest.mark.parametrize("place", [0, 130, 1030, -1])
 def test_one_flipped_bit_is_noticed(folder, place):
     data = bytearray((folder / NAME).read_bytes())
     data[place] ^= 4
@@ -128,14 +123,6 @@ def test_edited_manifest(folder, case):
     refused(folder, manifest.NAME, message)
 
 
-def forge(folder: Path, change) -> None:
-    """Edit a manifest so that its own digest agrees again."""
-    found = json.loads((folder / manifest.NAME).read_text())
-    change(found)
-    found["content_digest"] = manifest.overall_digest(found)
-    (folder / manifest.NAME).write_text(files.dumps_json(found))
-
-
 def first(found) -> dict:
     return found["splits"]["pretrain"]["shards"][0]
 
@@ -188,27 +175,3 @@ def test_forged_manifest(folder, case):
     else:
         forge(folder, FORGED[case])
     refused(folder, str(folder))
-
-
-def test_no_hidden_randomness(whole, tmp_path, monkeypatch):
-    sources.digits("optdigits")  # reading them imports libraries that use numpy's functions while they load
-
-    def forbidden(*arguments, **options):
-        raise AssertionError("global randomness was used")
-
-    for library in (random, np.random):
-        for name in dir(library):
-            value = getattr(library, name)
-            if not name.startswith("_") and callable(value) and name not in ("Philox", "BitGenerator", "SeedSequence"):
-                monkeypatch.setattr(library, name, forbidden)
-    with pytest.raises(AssertionError):
-        np.random.default_rng(0)
-    path = str(whole.parent / "user" / "toy.py")
-    build(dataset(path, {}), tmp_path / "out", shard_size=10, reference=path)
-    assert folder_bytes(tmp_path / "out") == folder_bytes(whole)
-    for name, options in (
-        ("multidigits", {"probe-train": 5, "probe-test": 5, "train": 5}),
-        ("randbit", {"train": 5, "test": 2}),
-    ):
-        for placement in ({}, {"placement": "grid"}) if name == "multidigits" else ({},):
-            build(dataset(name, {**options, **placement}), tmp_path / f"{name}{len(placement)}")

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from toy_data import naive_resize
+from toy_data import draw, naive_resize
 
 from generators import manifest, sources
 from generators.build import build
@@ -12,10 +12,6 @@ from generators.catalog import dataset
 from generators.dataset import UserError
 from generators.randomness import Stream, stream_key
 from generators.sources import images
-
-
-def draw(made, split, index, seed=0):
-    return made.draw(split, index, Stream(stream_key(made.name, made.version, split, seed), index))
 
 
 def test_pictures_and_labels_are_the_source_s():
@@ -52,26 +48,6 @@ def test_the_code_is_independent_of_the_source_and_its_size():
         for index in (0, 7, 400):
             assert len({draw(dataset("randbit", kind), split, index, 3)[0]["code"] for kind in kinds}) == 1
     assert draw(dataset("randbit", {"image_source": "leaves"}), "pretrain", 0)[0]["code"] == 3393871795
-
-
-@pytest.mark.parametrize(
-    "options, parts",
-    [
-        ({"digit_source": "optdigits", "image_source": "leaves"}, ["exclude each other"]),
-        ({"image_source": "leafs"}, ["unknown image source", "did you mean 'leaves'?"]),
-        ({"image_source": ""}, ["unknown image source ''"]),
-        ({"digit_source": ""}, ["unknown digit source ''"]),
-        ({"image_size": 7}, ["--image-size 7: from 8"]),
-        ({"image_size": 0}, ["--image-size 0"]),
-        ({"image_source": "leaves", "image_size": 1025}, ["--image-size 1025"]),
-        ({"image_source": "leaves", "train": 10_001}, ["--train 10001", "leaves has 1 to 10000"]),
-        ({"image_source": "leaves", "test": 0}, ["--test 0"]),
-    ],
-)
-def test_faults(options, parts):
-    with pytest.raises(UserError) as caught:
-        dataset("randbit", options)
-    assert all(part in str(caught.value) for part in parts), str(caught.value)
 
 
 def test_later_options_are_no_part_of_the_identity_at_their_default():

@@ -11,25 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from toy_data import Usage, folder_bytes, interrupted, make, write_toy
+from toy_data import Usage, folder_bytes, interrupted, make
 
 from generators import files, manifest
 from generators.build import build
 from generators.catalog import dataset
 from generators.inspect import verify
-
-
-@pytest.fixture
-def toy(tmp_path):
-    return write_toy(tmp_path / "user")
-
-
-@pytest.fixture
-def whole(toy, tmp_path):
-    """The undisturbed build: file name -> bytes."""
-    make(toy, tmp_path / "whole", shard_size=10)
-    return folder_bytes(tmp_path / "whole")
-
 
 SERVER = """
 import os, sys
@@ -118,29 +105,20 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_shard_of_an_unfinished_build_is_made_anew(whole, tmp_path, damage):
+def test_damaged_and_stray_shards_of_an_unfinished_build_are_made_anew(whole, tmp_path, damage):
     out = tmp_path / "out"
     mended = interrupted(tmp_path / "user", out)
     before = stamps(out)
     shard = out / "pretrain-00001.tar"
     shard.write_bytes(DAMAGES[damage](shard.read_bytes()))
-    (out / "pretrain-00002.tar").write_bytes((out / "pretrain-00000.tar").read_bytes())  # another shard's samples
+    other = (out / "pretrain-00000.tar").read_bytes()
+    for number in (2, 9):  # another shard's samples, under a name of this build and under none
+        (out / f"pretrain-0000{number}.tar").write_bytes(other)
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    (out / f"pretrain-00004.tar.{dead.stdout.strip()}-5.tmp").write_bytes(b"half")
     make(mended, out, shard_size=10, workers=2)
     assert folder_bytes(out) == whole
     assert before.items() & stamps(out).items() == {("pretrain-00000.tar", before["pretrain-00000.tar"])}
-
-
-def test_damaged_and_stray_files_of_an_unfinished_build(whole, tmp_path):
-    out = tmp_path / "out"
-    mended = interrupted(tmp_path / "user", out)
-    data = (out / "pretrain-00001.tar").read_bytes()
-    (out / "pretrain-00001.tar").write_bytes(data[:700] + b"x" + data[701:])
-    (out / "pretrain-00008.tar").write_bytes(data)
-    (out / "pretrain-00009.tar").write_bytes((out / "pretrain-00000.tar").read_bytes())
-    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
-    (out / f"pretrain-00004.tar.{dead.stdout.strip()}-5.tmp").write_bytes(b"half")
-    make(mended, out, shard_size=10)
-    assert folder_bytes(out) == whole
 
 
 def test_a_rivals_temporary_file_may_vanish_while_looked_at(whole, tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """A dataset in one small file that needs no digits, and second, slow writings to compare with."""
 
+import json
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
@@ -7,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from generators import files, manifest
 from generators.build import build
 from generators.catalog import dataset
-from generators.dataset import UserError
+from generators.dataset import Dataset, Sample, UserError
 from generators.manifest import Manifest
+from generators.randomness import Stream, stream_key
 
 SOURCE = '''
 """Toy: coloured noise with a parity and a pair of letters."""
@@ -53,6 +57,24 @@ def write_toy(folder: Path, *edits: tuple[str, str]) -> str:
 def make(path: str, out: Path, options: dict | None = None, **arguments) -> Manifest:
     """Build a dataset file into a folder."""
     return build(dataset(path, options or {}), out, reference=path, **arguments)
+
+
+def forge(folder: Path, change: Callable[[dict], object]) -> None:
+    """Edit a manifest so that its own digest agrees again."""
+    found = json.loads((folder / manifest.NAME).read_text())
+    change(found)
+    found["content_digest"] = manifest.overall_digest(found)
+    (folder / manifest.NAME).write_text(files.dumps_json(found))
+
+
+def draw(made: Dataset, split: str, index: int, seed: int = 0) -> tuple[dict, dict]:
+    """Labels and factors without the cost of rendering."""
+    return made.draw(split, index, Stream(stream_key(made.name, made.version, split, seed), index))
+
+
+def drawn(made: Dataset, split: str) -> list[Sample]:
+    """All samples of a split."""
+    return list(made.samples(split, 0, made.splits[split], 0))
 
 
 def interrupted(folder: Path, out: Path) -> str:
