@@ -133,8 +133,12 @@ def _immutable(folder: Path, accepted: Path) -> list[str]:
 
 CELL = re.compile(r"[a-z_]{1,40}=[0-9+]{1,40}-seed=(0|[1-9][0-9]{0,8})")  # the name of a cell's weights
 LARGEST = {  # bytes; of ENCODERS, of each
-    ENTRY: entries.LARGEST, PREDICTIONS: 50_000_000, METHOD: 100_000, LOSS: 100_000, ENCODERS: 60_000_000,
-}  # fmt: skip
+    ENTRY: entries.LARGEST,
+    PREDICTIONS: 50_000_000,
+    METHOD: 100_000,
+    LOSS: 100_000,
+    ENCODERS: 60_000_000,
+}
 MOST_FILES = 3000
 LARGEST_ALL = 2_000_000_000
 

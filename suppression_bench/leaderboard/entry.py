@@ -403,7 +403,7 @@ RULES = {
     "url": (LINK, "at most 300 visible ASCII characters, as https://example.org/paper, without a user's name"),
     "slug": (SLUG, "small letters, digits and single hyphens, at most 64 characters"),
     "supersedes": (SLUG, "small letters, digits and single hyphens, at most 64 characters"),
-}  # fmt: skip
+}
 
 
 def text_faults(entry: Entry) -> list[str]:

@@ -62,7 +62,6 @@ class Board:
     floors: untrained encoders; no ranks.
     superseded: (slug, slug of the newer entry) of what is not shown.
     floor: the untrained encoder's accuracies; floor_score: its score, or None.
-    tests: how many pairs of ranked entries were tested.
     """
 
     track: Track
@@ -74,7 +73,6 @@ class Board:
     superseded: tuple[tuple[str, str], ...]
     floor: Accuracies
     floor_score: float | None
-    tests: int
 
 
 def board(track: Track, submissions: Sequence[Submission]) -> Board:
@@ -103,18 +101,16 @@ def board(track: Track, submissions: Sequence[Submission]) -> Board:
     floors = [entry for entry in standings if is_reference(entry.submission, UNTRAINED)]
     trained = [entry for entry in standings if entry not in floors]
     judged = [entry for entry in trained if not entry.submission.entry.label_use]
-    ranked, tests = _with_ranks(_ordered(entry for entry in judged if not entry.reason))
     return Board(
         track=track,
         grid=tuple(map(strength_value, track.grid)),
-        ranked=ranked,
+        ranked=_with_ranks(_ordered(entry for entry in judged if not entry.reason)),
         undefined=tuple(_ordered(entry for entry in judged if entry.reason)),
         ceilings=tuple(_ordered(entry for entry in trained if entry.submission.entry.label_use)),
         floors=tuple(_ordered(floors)),
         superseded=tuple(sorted(hidden.items())),
         floor=floor,
         floor_score=next((entry.score for entry in floors if entry.submission is floor_entry), None),
-        tests=tests,
     )
 
 
@@ -139,8 +135,8 @@ def _ordered(standings: Iterable[Standing]) -> list[Standing]:
     return sorted(standings, key=key)
 
 
-def _with_ranks(ordered: list[Standing]) -> tuple[tuple[Standing, ...], int]:
-    """Each entry with the ranks that it may have, and the number of tests.
+def _with_ranks(ordered: list[Standing]) -> tuple[Standing, ...]:
+    """Each entry with the ranks that it may have.
 
     Every pair is tested by Welch's test, all tests of the track together by Holm's procedure at 5 %. An entry may have any
     rank from 1 + the number of entries that are better for certain to the number of all - those that are worse for certain.
@@ -162,7 +158,7 @@ def _with_ranks(ordered: list[Standing]) -> tuple[tuple[Standing, ...], int]:
             if rank != position and (min(position, rank), max(position, rank)) not in apart
         )
         ranked.append(replace(entry, ranks=(1 + better, count - worse), alike=alike))
-    return tuple(ranked), len(tested)
+    return tuple(ranked)
 
 
 # ---- the numbers of one entry ----

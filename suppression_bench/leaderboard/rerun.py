@@ -108,7 +108,7 @@ def load_encoder(spec: Cell, path: Path, data: Data) -> Encoder:
     """An encoder of the package with weights from anybody's safetensors file.
 
     Raises:
-        UserError: an encoder of somebody's own, damaged weights, those of another network, or numbers that are not finite.
+        UserError: an encoder of somebody's own, damaged weights, or those of another network.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -118,12 +118,9 @@ def load_encoder(spec: Cell, path: Path, data: Data) -> Encoder:
         raise UserError(f"{path}: its encoder {name[:80]!a} is none of the package's")
     encoder = catalog.load_class(package, name, Encoder)(data.image_shape[0], data.channels, **spec.encoder.options)
     try:
-        tensors = load_file(path)
-        encoder.load_state_dict(tensors, strict=True)
+        encoder.load_state_dict(load_file(path), strict=True)
     except (SafetensorError, OSError, RuntimeError) as error:
         raise UserError(f"{path}: no weights of {name} ({' '.join(str(error).split())[:200]})") from None
-    if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values() if tensor.is_floating_point()):
-        raise UserError(f"{path}: holds numbers that are not finite")
     return encoder.eval()
 
 

@@ -160,7 +160,7 @@ def make_entry(
             )
             for record in ordered
         ],
-    )  # fmt: skip
+    )
 
 
 def write_predictions(path: Path, by_cell: dict[str, dict[predictions.Key, np.ndarray]]) -> None:

@@ -114,10 +114,8 @@ def read(name: str) -> Track:
     content = loads_yaml((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     content |= {key: _dotted(content[key]) for key in ("locked", "choices")}
     content["free"] = [
-        f"{section}.{key}"
-        for section, keys in content["free"].items()
-        for key in (["*"] if keys == "all" else keys)
-    ]  # fmt: skip
+        f"{section}.{key}" for section, keys in content["free"].items() for key in (["*"] if keys == "all" else keys)
+    ]
     content["digests"] = {} if content["digests"] == NOT_PINNED else content["digests"]
     return msgspec.convert({**content, "name": name}, Track)
 

@@ -1,6 +1,5 @@
 """Hand-made submissions of the leaderboard, in memory or as folders."""
 
-import hashlib
 from pathlib import Path
 
 import msgspec
@@ -8,7 +7,7 @@ from small_cells import make_record, make_spec, probe_entry
 
 from suppression_bench.cell import PlugIn
 from suppression_bench.leaderboard import entry as entries
-from suppression_bench.leaderboard import tracks
+from suppression_bench.leaderboard import rank, tracks
 from suppression_bench.leaderboard.entry import Check, Rerun, Submission
 from suppression_bench.leaderboard.submission import Request, make_entry
 from suppression_bench.results.record import Record
@@ -106,5 +105,5 @@ def write(root: Path, submissions: list[Submission]) -> Path:
     return root
 
 
-def sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def board(submissions: list[Submission], track: tracks.Track = TRACK) -> rank.Board:
+    return rank.board(track, submissions)

@@ -7,10 +7,10 @@ import shutil
 import subprocess
 
 import pytest
-from small_entries import TRACK, a_track, cells, entry
-from test_page import MARKUP, board, hostile
+from small_entries import a_track, board, cells, entry
+from test_page import MARKUP, hostile
 
-from suppression_bench.leaderboard import page, rank, tracks
+from suppression_bench.leaderboard import page, tracks
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -44,7 +44,7 @@ const done = (value) => {
 def text(more=()):
     """A page with two tracks; on the first five entries and one whose score is undefined."""
     submissions = [*a_track(), entry("lost", cells({0: 90, 4: 80, 8: 60})[:-1]), *more]
-    return page.render([board(submissions), rank.board(tracks.read("randbit-mnist"), submissions)])
+    return page.render([board(submissions), board(submissions, tracks.read("randbit-mnist"))])
 
 
 def browse(folder, name, *flags):
@@ -181,7 +181,7 @@ def test_it_fits_every_width(tmp_path):
         entry("b", cells({0: 90, 4: 80})[:-1], name="A long name " * 12, url="https://a.org/" + "x" * 200),
         entry("c", cells({0: 94, 4: 88, 8: 70, 10: 62, 14: 50}, method="untrained")),
     ]
-    opened = page.render([rank.board(tracks.read("quick"), submissions)]).replace(policy, "")
+    opened = page.render([board(submissions, tracks.read("quick"))]).replace(policy, "")
     opened = opened.replace("<details>", "<details open>").replace("</body>", probe + "</body>")
     (tmp_path / "page.html").write_text(opened, encoding="utf-8")
     frames = "".join(
@@ -225,7 +225,7 @@ def test_dark_and_light_both_have_contrast(tmp_path):
 
 def test_foreign_markup_is_seen_and_not_run(tmp_path):
     evil = hostile()
-    content = page.render([rank.board(TRACK, [evil, *a_track()])])
+    content = page.render([board([evil, *a_track()])])
     answer = visit(tmp_path, content, """
         for (const one of all("details")) one.open = true;
         await later();

@@ -11,15 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from small_cells import probe_entry
-from small_entries import GRID, TRACK, a_track, cells, entry
+from small_entries import GRID, a_track, board, cells, entry
 
 from generators.dataset import UserError
 from suppression_bench.cell import Strength
-from suppression_bench.leaderboard import rank, tracks
-
-
-def board(submissions, track=TRACK):
-    return rank.board(track, submissions)
+from suppression_bench.leaderboard import tracks
 
 
 def slugs(standings):
@@ -109,7 +105,7 @@ def test_equal_scores_are_told_apart_by_accuracy():
 def test_ranks_are_those_that_the_seeds_leave_open():
     result = board(a_track())
     ranks = {standing.submission.slug: standing.ranks for standing in result.ranked}
-    assert ranks == {"alpha": (1, 2), "beta": (1, 2), "gamma": (3, 3)} and result.tests == 3
+    assert ranks == {"alpha": (1, 2), "beta": (1, 2), "gamma": (3, 3)}
     assert {standing.submission.slug: standing.alike for standing in result.ranked} == {
         "alpha": ("beta",),
         "beta": ("alpha",),
@@ -156,7 +152,7 @@ def test_seeds_that_agree_to_the_last_digit_prove_nothing():
     result = board(
         [entry("a", cells({0: 90, 4: 80, 8: 80}, jitter=0)), entry("b", cells({0: 90, 4: 20, 8: 20}, jitter=0))]
     )
-    assert [standing.ranks for standing in result.ranked] == [(1, 2), (1, 2)] and result.tests == 0
+    assert [standing.ranks for standing in result.ranked] == [(1, 2), (1, 2)]
 
 
 def test_labels_and_untrained_encoders_stand_apart():

@@ -62,15 +62,6 @@ def test_every_cell_is_a_line(toy, tmp_path):
     assert [(cell["strength"], cell["seed"]) for cell in cells] == [(0, 0), (0, 1), (2, 0), (2, 1)]
 
 
-def test_check_notes_the_level_beside_the_entries(toy, tmp_path, capsys):
-    root = tmp_path / "entries"
-    submit(toy / "mine", "--name", "My Method", "--method", toy / "mine.py", "--out", root, "--with-encoder")
-    assert cli.main(["leaderboard", "check", "--root", str(root), "--keep"]) == 0
-    assert entries.load(root / "my-method-toy").level == entries.RESCORED
-    assert len(list((root / "my-method-toy" / "encoders").iterdir())) == 4
-    assert "in order, level V1 rescored" in capsys.readouterr().out
-
-
 def test_one_of_several_methods_is_chosen(toy, tmp_path, capsys):
     assert submit(toy / "package", "--name", "Ceiling", "--out", tmp_path) == 2
     refusal = capsys.readouterr().err
