@@ -40,6 +40,10 @@ def test_heads_of_one_and_four_layers(cls, layers):
     assert not failed(cls, options=options)
 
 
+def test_a_rising_temperature_is_saved_too():
+    assert not failed(SimCLR, options={"temperature_end": 0.6})
+
+
 def test_the_kit_leaves_the_random_state_alone():
     torch.manual_seed(8)
     expected = torch.get_rng_state()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from small_cells import make_cell, make_record, run, write_records
 from torch.nn import functional as F
 
@@ -197,6 +198,10 @@ def test_the_bits_are_fed_as_zeros():
         (lambda maps: maps[0], "returned one tensor; it must return a list or tuple"),
         (lambda maps: {}["no\nsuch"], "failed (KeyError: "),
         (lambda maps: [one.flatten(2) for one in maps], "stage 1 of shape (2, 2, 4); it must be (2, C, s, s)"),
+        (
+            lambda maps: [],
+            "the encoder planted has no stages (intermediate feature maps) to look at; take a run of one",
+        ),
         (lambda maps: [one * float("nan") for one in maps], "not all finite"),
     ],
 )
@@ -311,27 +316,6 @@ def test_colours_are_told_apart():
         assert len(set(label_sheet.colours(k))) == k
 
 
-def test_weights_without_a_shape_are_refused(made, photos, tmp_path, capsys):
-    from safetensors.torch import load_file, save_file
-
-    [cell] = (made / "cells").iterdir()
-    bare = shutil.copytree(cell, tmp_path / "bare")
-    save_file(load_file(bare / "encoder.safetensors"), bare / "encoder.safetensors")
-    assert bench(bare, "--images", photos, "--out", tmp_path / "sheet.png") == 2
-    assert "does not say the shape of its images" in capsys.readouterr().err
-
-
-def test_an_encoder_without_stages_gets_one_clear_line(randbit, photos, tmp_path, capsys):
-    run("untrained", randbit, tmp_path / "cell", encoder__name="raw_pixels")
-    assert bench(tmp_path / "cell", "--images", photos, "--out", tmp_path / "sheet.png") == 2
-    said = capsys.readouterr()
-    assert said.err == (
-        "bench: error: the encoder raw-pixels has no stages (intermediate feature maps) to look at; take a run of one "
-        "that has, such as resnet18\n"
-    )
-    assert not (tmp_path / "sheet.png").exists()
-
-
 def test_an_encoder_of_ones_own(randbit, photos, tmp_path, capsys):
     own = tmp_path / "mine.py"
     own.write_text(OWN)
@@ -352,6 +336,11 @@ def test_a_wrong_run_is_a_sentence(made, photos, tmp_path, capsys):
     assert "no such folder" in said(tmp_path / "nowhere")
     assert "no result.json in it" in said(photos)
     assert "leave it out" in said(cell, "--encoder", "mine.py")
+    copy = shutil.copytree(cell, tmp_path / "cell")
+    weights.save(encoder("randbit-conv", 28, 2), copy / "encoder.safetensors", (28, 28, 1))
+    assert "these are not the weights of randbit-conv" in said(copy)
+    save_file(load_file(cell / "encoder.safetensors"), copy / "encoder.safetensors")
+    assert "does not say the shape of its images" in said(copy)
     two = tmp_path / "two"
     for name in ("one", "other"):
         shutil.copytree(cell, two / "cells" / name)
@@ -378,14 +367,6 @@ def test_a_cell_that_ended_badly_says_how(tmp_path):
     old = write_records(tmp_path / "old", [make_record([])])
     with pytest.raises(UserError, match="run them again, and each keeps its encoder"):
         weights.find(old)
-
-
-def test_weights_of_another_encoder_are_refused(made, tmp_path, capsys, photos):
-    [cell] = (made / "cells").iterdir()
-    folder = shutil.copytree(cell, tmp_path / "cell")
-    weights.save(encoder("randbit-conv", 28, 2), folder / "encoder.safetensors", (28, 28, 1))
-    assert bench(folder, "--images", photos) == 2
-    assert "these are not the weights of randbit-conv" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch._dynamo.testing
 from small_cells import CPU, built, make_cell, run
+from torch import nn
 
 from generators.dataset import UserError
 from suppression_bench.cell import Probing
@@ -45,6 +46,21 @@ def test_training_is_the_same_bit_for_bit_with_and_without_it(randbit, tmp_path,
     assert plain.run.loss == traced.run.loss and plain.probes == traced.probes
     assert plain.trace is None and traced.trace.probe == "lbfgs" and traced.trace.l2 == traces.L2
     assert points(traced) == [(step, name) for step in (1, 2, 4, 8) for name in ("bit00", "bit01", "digit")]
+
+
+def test_looking_changes_neither_weights_nor_statistics_nor_modes(randbit):
+    method, data = built("simclr", randbit, data__bits=2)
+    method.train()
+    still = next(part for part in method.modules() if isinstance(part, nn.BatchNorm2d))
+    still.eval()  # a method may keep a part of itself frozen
+    before = {name: value.clone() for name, value in method.state_dict().items()}
+    random = torch.random.get_rng_state()
+    trace = Trace(data, method, Probing(trace=1), 1, 0)
+    trace(0, torch.zeros(1), torch.zeros(1, dtype=torch.long))
+    assert len(trace.points) == 3
+    assert all(torch.equal(value, before[name]) for name, value in method.state_dict().items())
+    assert torch.equal(torch.random.get_rng_state(), random)
+    assert method.training and [part for part in method.modules() if not part.training] == [still]
 
 
 def test_a_point_is_the_probe_of_the_encoder_at_that_step(randbit):
