@@ -183,20 +183,19 @@ def parameters(target: Callable, skip: tuple[str, ...] = ()) -> dict[str, inspec
     return {p.name: p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY and p.name not in skip}
 
 
-def check_options(target: Callable, options: dict, what: str, skip: tuple[str, ...] = ()) -> tuple[dict, list[str]]:
+def check_options(target: Callable, options: dict, what: str) -> tuple[dict, list[str]]:
     """Options resolved against a signature, and every fault as a sentence.
 
     Arguments:
         target: a class or function; its keyword-only parameters are the options.
         options: name -> value (`-` and `_` alike).
         what: the owner's name, for the sentences.
-        skip: parameters that are no options.
 
     >>> def example(*, temperature: float = 0.1): ...
     >>> check_options(example, {"temprature": 1}, "example")[1]
     ["example: unknown option 'temprature', did you mean 'temperature'? (known: temperature)"]
     """
-    return check_parameters(parameters(target, skip), options, what)
+    return check_parameters(parameters(target), options, what)
 
 
 def check_parameters(signature: dict[str, inspect.Parameter], options: dict, what: str) -> tuple[dict, list[str]]:

@@ -19,7 +19,6 @@ from generators.shards import Entry, Natural, ShardEntry, ShardResult
 NAME = "manifest.json"
 UNFINISHED = "unfinished.json"  # stands in a folder while it is built: what is being built there
 REGISTRY = Path(__file__).with_name("registry.json")
-EMBEDDED = ("optdigits", "leaves")  # sources that need no file
 REMEDY = "delete it and run the same `bench generate` again"
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -287,11 +286,6 @@ class Registered(Entry, frozen=True, kw_only=True):
     options: dict[str, Any]
     seed: int
     content_digest: str
-
-    @property
-    def is_embedded(self) -> bool:
-        """Whether it can be rebuilt without any file."""
-        return all(value in (None, *EMBEDDED) for name, value in self.options.items() if is_source(name))
 
 
 @lru_cache(maxsize=1)

@@ -97,12 +97,12 @@ class Stream:
     True
     """
 
-    def __init__(self, key: np.ndarray, index: int, epoch: int = 0):
-        self.key, self.index, self.epoch = key, index, epoch
+    def __init__(self, key: np.ndarray, index: int):
+        self.key, self.index = key, index
 
     def words(self, purpose: int, count: int) -> np.ndarray:
         """`count` 64-bit words."""
-        return random_words(self.key, purpose, self.index, self.epoch, count=count)
+        return random_words(self.key, purpose, self.index, count=count)
 
     def below(self, purpose: int, bound: int | tuple[int, ...], count: int) -> np.ndarray:
         """`count` integers in [0, bound), or below each of `count` bounds."""

@@ -48,12 +48,12 @@ def test_convert_refuses_what_would_lose_something(value, annotation):
         convert(value, annotation)
 
 
-def example(*, size: int, rate: float = 0.1, mode: Literal["a", "b"] = "a", info=None, place: list[int] | None = None):
+def example(*, size: int, rate: float = 0.1, mode: Literal["a", "b"] = "a", place: list[int] | None = None):
     """An example of options."""
 
 
 def test_check_options_resolves_defaults_and_dashes():
-    assert check_options(example, {"size": "3", "mode": "b"}, "example", skip=("info",)) == (
+    assert check_options(example, {"size": "3", "mode": "b"}, "example") == (
         {"size": 3, "rate": 0.1, "mode": "b", "place": None}, [],
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ def test_check_options_resolves_defaults_and_dashes():
 
 
 def test_check_options_names_every_fault():
-    _, faults = check_options(example, {"rat": 1, "mode": "c", "place": "x", "info": 1}, "example", skip=("info",))
+    _, faults = check_options(example, {"rat": 1, "mode": "c", "place": "x", "info": 1}, "example")
     text = "\n".join(faults)
     assert len(faults) == 5
     for part in (

@@ -101,8 +101,9 @@ def test_second_writing_of_the_whole_stream():
         for count in (1, 4, 5, 11):
             words = plain_words(plain, stream, index, epoch, count)
             assert random_words(key, stream, index, epoch, count=count).tolist() == words
-        assert Stream(key, index, epoch).words(stream, 11).tolist() == words
-        assert Stream(key, index, epoch).below(stream, 10, 11).tolist() == [word * 10 >> 64 for word in words]
+        if epoch == 0:
+            assert Stream(key, index).words(stream, 11).tolist() == words
+            assert Stream(key, index).below(stream, 10, 11).tolist() == [word * 10 >> 64 for word in words]
         assert uniform(np.array(words, dtype=np.uint64)).tolist() == [(word >> 11) / 2**53 for word in words]
         order = sorted(range(11), key=lambda place, words=words: (words[place], place))
         assert permutation(np.array(words, dtype=np.uint64)).tolist() == order
@@ -232,7 +233,7 @@ def test_many_words_and_many_tables(count):
         assert np.array_equal(one.words(0, count), alone.words(0, count))
         assert np.array_equal(one.below(1, 9, count), alone.below(1, 9, count))
     assert len(streams.tables) == Streams.MOST_TABLES
-    assert one.key is KEY and one.epoch == 0 and [s.index for s in streams] == [5, 6, 7]
+    assert one.key is KEY and [s.index for s in streams] == [5, 6, 7]
 
 
 @pytest.mark.parametrize("bound", [[3, 5], np.array([3, 5]), (3, 5), np.int64(4), 4], ids=repr)

@@ -102,18 +102,6 @@ def test_content_digest_hears_every_part(samples):
     assert len(variants) == 5
 
 
-def test_webdataset_reads_it(tmp_path, made, samples):
-    import webdataset  # slow: it loads torch
-
-    shards.write_shard(tmp_path / "pretrain-00000.tar", samples, made.features)
-    found = list(webdataset.WebDataset(str(tmp_path / "pretrain-00000.tar"), shardshuffle=False))
-    assert [set(one) >= {"__key__", "png", "json"} for one in found] == [True] * COUNT
-    for sample, one in zip(samples, found, strict=True):
-        assert one["__key__"] == f"{sample.index:08d}"
-        assert np.array_equal(np.asarray(Image.open(io.BytesIO(one["png"]))), sample.image)
-        assert json.loads(one["json"])["labels"] == sample.labels
-
-
 def _set(**fields):
     def edit(place, info):
         if place == 2:
