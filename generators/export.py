@@ -65,8 +65,8 @@ def export_parquet(
 
 def _pyarrow():
     try:
-        import pyarrow
-        import pyarrow.parquet
+        import pyarrow  # pyright: ignore[reportMissingImports]
+        import pyarrow.parquet  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise UserError('Parquet needs pyarrow: run `pip install "suppression-bench[export]"`') from None
     return pyarrow
