@@ -115,9 +115,11 @@ def two_workers(work: Path, flags) -> list:
     count = 6 * flags.samples
     made = catalog.dataset("multidigits", {"count": 2, "train": count, "probe_train": 1, "probe_test": 1})
     two, one = compare(
-        flags.repeats, count,
-        lambda: build(made, fresh(work / "two"), workers=2), lambda: build(made, fresh(work / "one")),
-    )  # fmt: skip
+        flags.repeats,
+        count,
+        lambda: build(made, fresh(work / "two"), workers=2),
+        lambda: build(made, fresh(work / "one")),
+    )
     return line(f"MultiDigits 112 px, {count:,} samples: two workers against one", two, one, "1.7")
 
 

@@ -29,21 +29,51 @@ SPECS = [
     ("MultiDigits, sizes 10 and 25 on 56 px, small", "multidigits", {**PROBES, "sizes": [10, 25], "canvas": 56}, 3),
     ("MultiDigits, 8 different classes, small", "multidigits", {**PROBES, "count": 8, "distinct": "classes"}, 0),
     ("MultiDigits, 4 different digits, small", "multidigits", {**PROBES, "count": 4, "distinct": "instances"}, 0),
-    ("DigitOnImageNet, leaves at 64 px, 16 digits, small", "digit-on-imagenet",
-     {**SMALL, "unique_digits": 16, "image_size": 64}, 0),
-    ("DigitOnImageNet, leaves at 224 px, 1 digit, small", "digit-on-imagenet",
-     {"train": 20, "test": 10, "unique_digits": 1}, 0),
-    ("DigitOnImageNet, leaves, digits added and redrawn, small", "digit-on-imagenet",
-     {"train": 50, "test": 20, "image_size": 64, "blend": "add", "digits": "redraw", "rounds": 2}, 0),
-    ("DigitOnImageNet, leaves, probed on pretrain, small", "digit-on-imagenet",
-     {"train": 50, "test": 20, "image_size": 64, "unique_digits": 16, "probe_on": "pretrain"}, 0),
+    (
+        "DigitOnImageNet, leaves at 64 px, 16 digits, small",
+        "digit-on-imagenet",
+        {**SMALL, "unique_digits": 16, "image_size": 64},
+        0,
+    ),
+    (
+        "DigitOnImageNet, leaves at 224 px, 1 digit, small",
+        "digit-on-imagenet",
+        {"train": 20, "test": 10, "unique_digits": 1},
+        0,
+    ),
+    (
+        "DigitOnImageNet, leaves, digits added and redrawn, small",
+        "digit-on-imagenet",
+        {"train": 50, "test": 20, "image_size": 64, "blend": "add", "digits": "redraw", "rounds": 2},
+        0,
+    ),
+    (
+        "DigitOnImageNet, leaves, probed on pretrain, small",
+        "digit-on-imagenet",
+        {"train": 50, "test": 20, "image_size": 64, "unique_digits": 16, "probe_on": "pretrain"},
+        0,
+    ),
     ("RandBit-MNIST (the suite `randbit-mnist`)", "randbit", {"digit_source": "mnist"}, 0),
-    *[(f"MultiDigits-MNIST, sizes 20 and {size} (Table 4)", "multidigits",
-       {"digit_source": "mnist", "sizes": [20, size]}, 0) for size in (20, 30, 40, 50, 60, 70, 80)],
-    *[(f"MultiDigits-MNIST, {count} digits, {placement} (Table 3)", "multidigits",
-       {"digit_source": "mnist", "count": count, "placement": placement}, 0)
-      for placement in ("random", "grid") for count in (1, 2, 4, 8, 12, 16)],
-]  # fmt: skip
+    *[
+        (
+            f"MultiDigits-MNIST, sizes 20 and {size} (Table 4)",
+            "multidigits",
+            {"digit_source": "mnist", "sizes": [20, size]},
+            0,
+        )
+        for size in (20, 30, 40, 50, 60, 70, 80)
+    ],
+    *[
+        (
+            f"MultiDigits-MNIST, {count} digits, {placement} (Table 3)",
+            "multidigits",
+            {"digit_source": "mnist", "count": count, "placement": placement},
+            0,
+        )
+        for placement in ("random", "grid")
+        for count in (1, 2, 4, 8, 12, 16)
+    ],
+]
 
 
 def main() -> None:

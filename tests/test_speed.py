@@ -26,8 +26,18 @@ def test_every_part_is_printed(randbit, capsys):
     printed = capsys.readouterr().out
     for part in speed.PARTS[:-1]:
         assert f"\n| {part} | " in printed
-    for words in ("training, as `bench run` does it", "the same network on random tensors", "% of its ceiling", "Peak:",
-                  "1 threads", f"torch {torch.__version__}", "fp32", "batch 50, 2 views", "28 x 28 x 3", "lbfgs"):  # fmt: skip
+    for words in (
+        "training, as `bench run` does it",
+        "the same network on random tensors",
+        "% of its ceiling",
+        "Peak:",
+        "1 threads",
+        f"torch {torch.__version__}",
+        "fp32",
+        "batch 50, 2 views",
+        "28 x 28 x 3",
+        "lbfgs",
+    ):
         assert words in printed, words
     assert "online probe" not in printed and not any(name in printed for name in speed.EXECUTION)
     shares = [

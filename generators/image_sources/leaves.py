@@ -18,10 +18,17 @@ LEAVES_SHA256 = "bb9c5ef4c9b4d5f23e9c5c9a59f3ed1452f1e6adcafae30f9d6b8f238dcfa35
 # Shape, texture, palette, orientation. Any two classes differ in two factors or more and every value serves several
 # classes, so that no factor alone tells the class. An image and its mirror image are of one class.
 CLASSES = (
-    "discs-smooth-warm-slanted", "discs-smooth-green-lying", "discs-rough-warm-lying", "discs-rough-cool-slanted",
-    "boxes-smooth-green-upright", "boxes-rough-warm-upright", "boxes-rough-cool-lying",
-    "shards-smooth-warm-upright", "shards-smooth-green-slanted", "shards-rough-cool-upright",
-)  # fmt: skip
+    "discs-smooth-warm-slanted",
+    "discs-smooth-green-lying",
+    "discs-rough-warm-lying",
+    "discs-rough-cool-slanted",
+    "boxes-smooth-green-upright",
+    "boxes-rough-warm-upright",
+    "boxes-rough-cool-lying",
+    "shards-smooth-warm-upright",
+    "shards-smooth-green-slanted",
+    "shards-rough-cool-upright",
+)
 SHAPES = ("discs", "boxes", "shards")
 AREA = {"discs": 256, "boxes": 226, "shards": 300}  # the half axes are scaled by these / 256, to cover alike
 # Weight of each octave of noise, from 4 cells a side to 512: steep and shallow spectra of about equal contrast.

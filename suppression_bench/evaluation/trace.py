@@ -94,10 +94,15 @@ class Trace:
                 right = int((probe.predict(test).cpu().numpy() == truth).sum())
                 points.append(
                     {
-                        "step": step, "feature": probe.feature, "splits": list(splits), "correct": right,
-                        "n": len(truth), "train_n": len(train_rows), "converged": probe.converged,
+                        "step": step,
+                        "feature": probe.feature,
+                        "splits": list(splits),
+                        "correct": right,
+                        "n": len(truth),
+                        "train_n": len(train_rows),
+                        "converged": probe.converged,
                     }
-                )  # fmt: skip
+                )
         return points
 
     def _fit(self, train: Tensor, tasks: list[Task]) -> list[Probe]:

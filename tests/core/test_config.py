@@ -12,14 +12,18 @@ from suppression_bench.config import cells_of_folder, flatten
 from suppression_bench.suite import Request, cells_of_suite, suite_folder
 
 SUITE = {
-    "version": 1, "title": "test", "data": {"dataset": "randbit", "digit_source": "optdigits", "train": 100}, "strength": "bits",
-    "recipe": "randbit-small", "seeds": [0],
+    "version": 1,
+    "title": "test",
+    "data": {"dataset": "randbit", "digit_source": "optdigits", "train": 100},
+    "strength": "bits",
+    "recipe": "randbit-small",
+    "seeds": [0],
     "cells": [
         {"method": "simclr", "grid": {"temperature": [0.1, 0.2], "bits": [0, 4]}},
         {"method": "vae", "grid": {"planes": ["once"], "bits": [0, 4]}},
         {"method": "untrained", "grid": {"bits": [0, 4]}, "seeds": [0, 1]},
     ],
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -47,10 +51,17 @@ def faults(path, **request):
 def test_grid_times_methods_times_seeds(suite):
     labels = [cell.label for cell in cells(suite())]
     assert labels == [
-        "simclr temperature=0.1 bits=0 seed=0", "simclr temperature=0.1 bits=4 seed=0", "simclr temperature=0.2 bits=0 seed=0",
-        "simclr temperature=0.2 bits=4 seed=0", "vae planes=once bits=0 seed=0", "vae planes=once bits=4 seed=0",
-        "untrained bits=0 seed=0", "untrained bits=0 seed=1", "untrained bits=4 seed=0", "untrained bits=4 seed=1",
-    ]  # fmt: skip
+        "simclr temperature=0.1 bits=0 seed=0",
+        "simclr temperature=0.1 bits=4 seed=0",
+        "simclr temperature=0.2 bits=0 seed=0",
+        "simclr temperature=0.2 bits=4 seed=0",
+        "vae planes=once bits=0 seed=0",
+        "vae planes=once bits=4 seed=0",
+        "untrained bits=0 seed=0",
+        "untrained bits=0 seed=1",
+        "untrained bits=4 seed=0",
+        "untrained bits=4 seed=1",
+    ]
     assert (
         len({cell.cell.id for cell in cells(suite())}) == 10 == len({cell.cell.folder_name for cell in cells(suite())})
     )
@@ -62,8 +73,16 @@ def test_an_unknown_key_and_a_wrong_type_are_named_at_once(suite):
         {"method": "byol", "set": {"steps": "many"}},
     ]
     text = faults(suite(cells=broken, sedes=[1], version="one"))
-    for part in ("'sedes'", "did you mean 'seeds'", "version must be an integer", "'colour'", "'temprature'",
-                 "did you mean 'temperature'", "steps must be", "'many'"):  # fmt: skip
+    for part in (
+        "'sedes'",
+        "did you mean 'seeds'",
+        "version must be an integer",
+        "'colour'",
+        "'temprature'",
+        "did you mean 'temperature'",
+        "steps must be",
+        "'many'",
+    ):
         assert part in text, part
     assert "cell 1" in text
 
@@ -224,9 +243,18 @@ def test_the_identity_hangs_on_every_setting_and_on_nothing_else(suite):
     identity = cells(path)[0].cell.id
     assert cells(path)[0].cell.id == identity == cells(suite(cells=base, title="another title"))[0].cell.id
     changed = [
-        {"learning_rate": "2e-3"}, {"steps": "7"}, {"bits": "3"}, {"data.seed": "1"}, {"area": "0.4,1.0"}, {"head": "32,8"},
-        {"pairs": "all"}, {"encoder.name": "resnet18"}, {"kinds": "sgd"}, {"loss_weight": "1"}, {"antialias": "false"},
-    ]  # fmt: skip
+        {"learning_rate": "2e-3"},
+        {"steps": "7"},
+        {"bits": "3"},
+        {"data.seed": "1"},
+        {"area": "0.4,1.0"},
+        {"head": "32,8"},
+        {"pairs": "all"},
+        {"encoder.name": "resnet18"},
+        {"kinds": "sgd"},
+        {"loss_weight": "1"},
+        {"antialias": "false"},
+    ]
     found = {cells(path, set=one)[0].cell.id for one in changed}
     assert identity not in found and len(found) == len(changed)
     assert cells(path, seeds=2)[1].cell.id != identity
@@ -369,10 +397,14 @@ def test_what_belongs_to_a_setting(suite):
 
 
 FLAT = {
-    "version": 1, "data": {"dataset": "randbit", "digit_source": "optdigits", "train": 100}, "strength": "bits",
-    "recipe": "randbit-small", "set": {"train": {"epochs": 3}, "loss.temperature": 0.3}, "seeds": [0],
+    "version": 1,
+    "data": {"dataset": "randbit", "digit_source": "optdigits", "train": 100},
+    "strength": "bits",
+    "recipe": "randbit-small",
+    "set": {"train": {"epochs": 3}, "loss.temperature": 0.3},
+    "seeds": [0],
     "cells": [{"method": "simclr", "grid": {"bits": [0, 4]}}, {"method": "untrained", "seeds": [5]}],
-}  # fmt: skip
+}
 TIERED = {
     **FLAT,
     "tier": "paper",
@@ -505,9 +537,12 @@ def test_a_tier_has_a_folder_of_its_own_unless_it_is_the_default(write):
 
 def test_a_cell_may_stand_on_other_data(write):
     other = {
-        "method": "vae", "data": {"dataset": "multidigits", "train": 50}, "strength": "count", "recipe": "multidigits",
+        "method": "vae",
+        "data": {"dataset": "multidigits", "train": 50},
+        "strength": "count",
+        "recipe": "multidigits",
         "grid": {"count": [1, 2]},
-    }  # fmt: skip
+    }
     found = tier_cells(write({**FLAT, "cells": [{"method": "untrained"}, other], "set": {}}))
     assert [cell.cell.dataset.name for cell in found] == ["randbit", "multidigits", "multidigits"]
     assert [(c.cell.strength.key, c.cell.strength.value) for c in found[1:]] == [("count", 1), ("count", 2)]

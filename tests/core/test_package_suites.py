@@ -114,11 +114,17 @@ def tiny(name, tier, method, **changes):
 
 
 CASES = [
-    ("randbit-mnist", "quick", "vae"), ("randbit-images", "quick", "byol"), ("multidigits-count", "quick", "simclr"),
-    ("multidigits-size", "quick", "supervised"), ("digit-on-imagenet", "quick", "vae"), ("losses", "quick", "simclr"),
-    ("losses", "small", "simclr"), ("temperature", "paper", "memory-bank"), ("macl", "quick", "simclr"),
+    ("randbit-mnist", "quick", "vae"),
+    ("randbit-images", "quick", "byol"),
+    ("multidigits-count", "quick", "simclr"),
+    ("multidigits-size", "quick", "supervised"),
+    ("digit-on-imagenet", "quick", "vae"),
+    ("losses", "quick", "simclr"),
+    ("losses", "small", "simclr"),
+    ("temperature", "paper", "memory-bank"),
+    ("macl", "quick", "simclr"),
     ("align-uniform", "quick", "simclr"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "tier", "method"), CASES)

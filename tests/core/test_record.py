@@ -83,12 +83,23 @@ def test_numbers_that_are_none_are_refused(good, tmp_path, word, key):
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        (("id",), 7), (("schema",), "1"), (("probes",), {}), (("spec",), []), (("run", "steps"), 4.0), (("run", "steps"), True),
-        (("run", "status"), None), (("run", "collapsed"), "encoder"), (("probes", 0, "n"), "100"), (("probes", 0, "n"), 100.0),
-        (("probes", 0, "converged"), 1), (("probes", 0, "l2"), "0.01"), (("probes", 0, "confusion"), "none"),
-        (("probes", 0, "chance"), None), (("probes", 0), 3),
+        (("id",), 7),
+        (("schema",), "1"),
+        (("probes",), {}),
+        (("spec",), []),
+        (("run", "steps"), 4.0),
+        (("run", "steps"), True),
+        (("run", "status"), None),
+        (("run", "collapsed"), "encoder"),
+        (("probes", 0, "n"), "100"),
+        (("probes", 0, "n"), 100.0),
+        (("probes", 0, "converged"), 1),
+        (("probes", 0, "l2"), "0.01"),
+        (("probes", 0, "confusion"), "none"),
+        (("probes", 0, "chance"), None),
+        (("probes", 0), 3),
     ],
-)  # fmt: skip
+)
 def test_wrong_types_are_refused(good, tmp_path, place, value):
     refused(tmp_path, edited(good, *place, value=value))
 
@@ -96,12 +107,22 @@ def test_wrong_types_are_refused(good, tmp_path, place, value):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("n", 99), ("majority", 0.5), ("chance", 0.2), ("train_correct", 101), ("train_correct", -1), ("train_n", 10),
-        ("confusion", []), ("confusion", [[100]]), ("confusion", [[80, 20], [0]]), ("confusion", [[80.0, 20.0], [0, 0]]),
-        ("confusion", [[-1, 101], [0, 0]]), ("confusion", [[True, 99], [0, 0]]),
-        pytest.param("chance", 10**400, id="beyond any float"), pytest.param("majority", 10**400, id="beyond it too"),
+        ("n", 99),
+        ("majority", 0.5),
+        ("chance", 0.2),
+        ("train_correct", 101),
+        ("train_correct", -1),
+        ("train_n", 10),
+        ("confusion", []),
+        ("confusion", [[100]]),
+        ("confusion", [[80, 20], [0]]),
+        ("confusion", [[80.0, 20.0], [0, 0]]),
+        ("confusion", [[-1, 101], [0, 0]]),
+        ("confusion", [[True, 99], [0, 0]]),
+        pytest.param("chance", 10**400, id="beyond any float"),
+        pytest.param("majority", 10**400, id="beyond it too"),
     ],
-)  # fmt: skip
+)
 def test_contradictions_are_refused(good, tmp_path, key, value):
     said = refused(tmp_path, edited(good, "probes", 0, key, value=value))
     assert "probe" in said or "too large" in said
@@ -169,9 +190,14 @@ def test_a_wrong_record_is_never_written(good, tmp_path):
 
 def test_a_trace_is_optional_and_strict(good, tmp_path):
     point = {
-        "step": 1, "feature": "digit", "splits": ["pretrain", "probe-test"], "correct": 30, "n": 100, "train_n": 200,
+        "step": 1,
+        "feature": "digit",
+        "splits": ["pretrain", "probe-test"],
+        "correct": 30,
+        "n": 100,
+        "train_n": 200,
         "converged": True,
-    }  # fmt: skip
+    }
     good = make_record(good.probes, bits=1, trace={"version": 1, "probe": "lbfgs", "l2": 1e-3, "points": [point]})
     record.write(tmp_path, good)
     assert record.read(tmp_path / record.NAME) == good

@@ -46,7 +46,7 @@ def run_cells(found, out, workers=2):
     lines = []
     made = running.run_cells(
         found, out, device=CPU, workers=workers, threads=1, watch=lambda *a: None, say=lines.append
-    )  # fmt: skip
+    )
     return made, lines
 
 

@@ -119,8 +119,9 @@ def test_features_of_two_sizes_come_from_their_own_splits(sizes, monkeypatch):
     method, data = built("untrained", sizes, encoder__name="randbit_conv")
     found, *_ = measured(data, method, monkeypatch, Probing(l2=[1e-2]))
     assert {e["feature"]: e["splits"] for e in found} == {
-        "digit_12": ["probe-train-12", "probe-test-12"], "digit_20": ["probe-train-20", "probe-test-20"],
-    }  # fmt: skip
+        "digit_12": ["probe-train-12", "probe-test-12"],
+        "digit_20": ["probe-train-20", "probe-test-20"],
+    }
 
 
 def test_absent_classes_are_recorded(tmp_path):

@@ -161,8 +161,9 @@ def test_each_pair_of_splits_is_described(sizes):
     found = described(method, data, layers=["encoder"])
     assert [entry["splits"][1] for entry in found["layers"]] == ["probe-test-12", "probe-test-20"]
     assert {entry["feature"]: entry["splits"] for entry in found["features"]} == {
-        "digit_12": ["probe-train-12", "probe-test-12"], "digit_20": ["probe-train-20", "probe-test-20"],
-    }  # fmt: skip
+        "digit_12": ["probe-train-12", "probe-test-12"],
+        "digit_20": ["probe-train-20", "probe-test-20"],
+    }
 
 
 def test_a_cells_record_holds_them_and_repeats_them(randbit, tmp_path):

@@ -62,8 +62,10 @@ def test_other_datasets_seeds_and_shard_sizes_are_refused(toy, whole, tmp_path):
     for folder, finished in ((tmp_path / "whole", True), (out, False)):
         before = folder_bytes(folder)
         for options, arguments in (
-            ({}, dict(shard_size=10, seed=1)), ({"train": 40}, dict(shard_size=10)), ({}, dict(shard_size=20)),
-        ):  # fmt: skip
+            ({}, dict(shard_size=10, seed=1)),
+            ({"train": 40}, dict(shard_size=10)),
+            ({}, dict(shard_size=20)),
+        ):
             with pytest.raises(UserError, match="already holds" if finished else "another dataset or shard size"):
                 make(mended, folder, options, **arguments)
         assert folder_bytes(folder) == before

@@ -17,14 +17,32 @@ from generators.inspect import verify
 @pytest.mark.parametrize(
     "value, annotation, expected",
     [
-        ("4", int, 4), (4, int, 4), ("-3", int, -3), ("0.1", float, 0.1), (1, float, 1.0), ("1e-3", float, 0.001),
-        ("true", bool, True), ("false", bool, False), (True, bool, True), (False, bool, False), ("x", str, "x"),
-        ("none", int | None, None), ("null", int | None, None), (None, int | None, None), ("7", int | None, 7),
-        ("none", str | None, None), ("none", str, "none"), ("20,80", list[int], [20, 80]), ([20, "80"], list[int], [20, 80]),
-        ((1, 2), list[int], [1, 2]), ("20", list[int] | None, [20]), ("none", list[int] | None, None),
-        ("a", Literal["a", "b"], "a"), ("0.5,2", list[float], [0.5, 2.0]),
+        ("4", int, 4),
+        (4, int, 4),
+        ("-3", int, -3),
+        ("0.1", float, 0.1),
+        (1, float, 1.0),
+        ("1e-3", float, 0.001),
+        ("true", bool, True),
+        ("false", bool, False),
+        (True, bool, True),
+        (False, bool, False),
+        ("x", str, "x"),
+        ("none", int | None, None),
+        ("null", int | None, None),
+        (None, int | None, None),
+        ("7", int | None, 7),
+        ("none", str | None, None),
+        ("none", str, "none"),
+        ("20,80", list[int], [20, 80]),
+        ([20, "80"], list[int], [20, 80]),
+        ((1, 2), list[int], [1, 2]),
+        ("20", list[int] | None, [20]),
+        ("none", list[int] | None, None),
+        ("a", Literal["a", "b"], "a"),
+        ("0.5,2", list[float], [0.5, 2.0]),
     ],
-)  # fmt: skip
+)
 def test_convert(value, annotation, expected):
     found = convert(value, annotation)
     assert found == expected and type(found) is type(expected)
@@ -33,16 +51,47 @@ def test_convert(value, annotation, expected):
 @pytest.mark.parametrize(
     "value, annotation",
     [
-        (True, int), (False, float), (True, int | None), ([True], list[int]), (True, str), (True, list[int]),
-        ("nan", float), (float("nan"), float), ("inf", float), ("-Infinity", float), (float("-inf"), float),
-        ("1e999", float), (10**400, float), ("0.5,nan", list[float]), ("nan", float | None),
-        (1.0, int), (1.5, int), ("1.0", int), ("1_0", int), ("1_0.5", float), ("", int), ("", list[int]), ([], list[int]),
-        ("20,", list[int]), (1, bool), (0, bool), ("yes", bool), ("True", bool), (1, str), (None, str), (None, int),
-        (None, list[int]), ("c", Literal["a", "b"]), (True, Literal[1, 2]), ({}, int), ({"a": 1}, list[int]),
-        ("x", int | None), ([1], int | None),
+        (True, int),
+        (False, float),
+        (True, int | None),
+        ([True], list[int]),
+        (True, str),
+        (True, list[int]),
+        ("nan", float),
+        (float("nan"), float),
+        ("inf", float),
+        ("-Infinity", float),
+        (float("-inf"), float),
+        ("1e999", float),
+        (10**400, float),
+        ("0.5,nan", list[float]),
+        ("nan", float | None),
+        (1.0, int),
+        (1.5, int),
+        ("1.0", int),
+        ("1_0", int),
+        ("1_0.5", float),
+        ("", int),
+        ("", list[int]),
+        ([], list[int]),
+        ("20,", list[int]),
+        (1, bool),
+        (0, bool),
+        ("yes", bool),
+        ("True", bool),
+        (1, str),
+        (None, str),
+        (None, int),
+        (None, list[int]),
+        ("c", Literal["a", "b"]),
+        (True, Literal[1, 2]),
+        ({}, int),
+        ({"a": 1}, list[int]),
+        ("x", int | None),
+        ([1], int | None),
     ],
     ids=lambda value: str(value)[:20],
-)  # fmt: skip
+)
 def test_convert_refuses_what_would_lose_something(value, annotation):
     with pytest.raises(ValueError):
         convert(value, annotation)
@@ -54,8 +103,9 @@ def example(*, size: int, rate: float = 0.1, mode: Literal["a", "b"] = "a", plac
 
 def test_check_options_resolves_defaults_and_dashes():
     assert check_options(example, {"size": "3", "mode": "b"}, "example") == (
-        {"size": 3, "rate": 0.1, "mode": "b", "place": None}, [],
-    )  # fmt: skip
+        {"size": 3, "rate": 0.1, "mode": "b", "place": None},
+        [],
+    )
 
     def dashed(*, probe_train: int = 1): ...
 
@@ -67,9 +117,12 @@ def test_check_options_names_every_fault():
     text = "\n".join(faults)
     assert len(faults) == 5
     for part in (
-        "unknown option 'rat', did you mean 'rate'?", "mode must be one of a, b, got 'c'",
-        "place must be a list, each item an integer or none, got 'x'", "unknown option 'info'", "option size is missing",
-    ):  # fmt: skip
+        "unknown option 'rat', did you mean 'rate'?",
+        "mode must be one of a, b, got 'c'",
+        "place must be a list, each item an integer or none, got 'x'",
+        "unknown option 'info'",
+        "option size is missing",
+    ):
         assert part in text
 
 
@@ -156,11 +209,24 @@ def test_missing_file(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        '{"a":1,"a":2}', '{"a":{"b":1,"b":1}}', "NaN", "[Infinity]", "[-Infinity]", "1.5", "[1e3]", "", "{", "[1] x",
-        b"\xff\xfe\x00", "[" * 100_000, "9" * 5000, "{'a':1}", "[1,]",
+        '{"a":1,"a":2}',
+        '{"a":{"b":1,"b":1}}',
+        "NaN",
+        "[Infinity]",
+        "[-Infinity]",
+        "1.5",
+        "[1e3]",
+        "",
+        "{",
+        "[1] x",
+        b"\xff\xfe\x00",
+        "[" * 100_000,
+        "9" * 5000,
+        "{'a':1}",
+        "[1,]",
     ],
     ids=lambda text: str(text)[:12],
-)  # fmt: skip
+)
 def test_strict_json_refuses(text):
     with pytest.raises(UserError, match="name: not valid JSON"):
         files.loads_json(text, "name")

@@ -151,14 +151,23 @@ def test_randbit_code_hangs_on_the_sample_alone():
         ("multidigits", {"count": 10**13}, ["--count", "1024"]),
         ("multidigits", {"canvas": 27}, ["--canvas 27"]),
         ("multidigits", {"canvas": 1025}, ["--canvas 1025"]),
-        ("multidigits", {"train": 0, "probe-train": 0, "probe-test": -1},
-         ["--train 0", "--probe-train 0", "--probe-test -1"]),
-        ("multidigits", {"count": 2000, "sizes": [2], "canvas": 3, "train": 0},
-         ["exclude", "--canvas 3", "--count 2000", "--sizes 2", "--train 0"]),
+        (
+            "multidigits",
+            {"train": 0, "probe-train": 0, "probe-test": -1},
+            ["--train 0", "--probe-train 0", "--probe-test -1"],
+        ),
+        (
+            "multidigits",
+            {"count": 2000, "sizes": [2], "canvas": 3, "train": 0},
+            ["exclude", "--canvas 3", "--count 2000", "--sizes 2", "--train 0"],
+        ),
         ("multidigits", {"cuont": 2}, ["'cuont'", "did you mean 'count'?"]),
         ("multidigits", {"count": "two"}, ["count must be an integer or none, got 'two'"]),
-        ("multidigits", {"count": True, "placment": "grid", "canvas": 1.5, "placement": "gird"},
-         ["count must be", "did you mean 'placement'?", "canvas must be", "one of random, grid"]),
+        (
+            "multidigits",
+            {"count": True, "placment": "grid", "canvas": 1.5, "placement": "gird"},
+            ["count must be", "did you mean 'placement'?", "canvas must be", "one of random, grid"],
+        ),
         ("multidigits", {"digit_source": "emnist"}, ["unknown digit source 'emnist'"]),
         ("randbit", {"train": 1348}, ["--train 1348", "1 to 1347"]),
         ("randbit", {"test": 451}, ["--test 451", "1 to 450"]),
@@ -180,15 +189,27 @@ def test_randbit_code_hangs_on_the_sample_alone():
         ("digit-on-imagenet", {"rounds": 2}, ["--rounds 2", "--digits redraw"]),
         ("digit-on-imagenet", {"train": 10_001}, ["--train 10001", "1 to 10000"]),
         ("digit-on-imagenet", {"probe_on": "pretrain", "probe_train": 5}, ["goes with --probe-on probe-train"]),
-        ("digit-on-imagenet",
-         {"image_size": 5, "unique_digits": 0, "rounds": -3, "train": 0, "test": 2001, "probe_train": 10**20},
-         ["--image-size 5", "--unique-digits 0", "--rounds -3", "--train 0", "--test 2001", f"--probe-train {10**20}"]),
-        ("digit-on-imagenet", {"blend": "mix", "digits": "often", "unique_digit": 3},
-         ["blend must be one of max, add", "digits must be one of fixed, redraw", "did you mean 'unique_digits'?"]),
+        (
+            "digit-on-imagenet",
+            {"image_size": 5, "unique_digits": 0, "rounds": -3, "train": 0, "test": 2001, "probe_train": 10**20},
+            [
+                "--image-size 5",
+                "--unique-digits 0",
+                "--rounds -3",
+                "--train 0",
+                "--test 2001",
+                f"--probe-train {10**20}",
+            ],
+        ),
+        (
+            "digit-on-imagenet",
+            {"blend": "mix", "digits": "often", "unique_digit": 3},
+            ["blend must be one of max, add", "digits must be one of fixed, redraw", "did you mean 'unique_digits'?"],
+        ),
         ("digit-on-imagenet", {"image_source": "leaves:here"}, ["leaves:here"]),
         ("digit-on-imagenet", {"image_source": "folder:"}, ["needs a place"]),
     ],
-)  # fmt: skip
+)
 def test_option_faults_are_named_all_at_once(name, options, parts):
     with pytest.raises(UserError) as caught:
         dataset(name, options)

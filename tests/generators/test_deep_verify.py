@@ -59,7 +59,7 @@ FORGED = {
     "labels": ("stream.below(1, 5, 2)", "stream.below(9, 5, 2)", None),
     "factors": ('{"row": int(stream.below(2, 5, 1)[0])}', '{"row": 0}', None),
     "another factor": ('{"row": int', '{"more": 1, "row": int', 41),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", FORGED)
@@ -94,12 +94,18 @@ def test_left_out_samples_and_splits_are_found(toy, tmp_path, capsys):
         ("targets =", "version = 2\n    targets =", "version: 1 there, 2 here"),
         ("Feature(2)", "Feature(3)", "features.parity.classes: 2 there, 3 here"),
         ('targets = ["parity"]', "targets = []", 'targets: ["parity"] there, [] here'),
-        ("train: int = 41, test: int = 9", "test: int = 9, train: int = 41, extra: int = 1",
-         "options.extra: nothing there, 1 here"),
-        ("sources = {}", "from generators import sources as s\n    sources = {'d': s.digits('optdigits')}",
-         "sources.d.name: nothing there, optdigits here"),
+        (
+            "train: int = 41, test: int = 9",
+            "test: int = 9, train: int = 41, extra: int = 1",
+            "options.extra: nothing there, 1 here",
+        ),
+        (
+            "sources = {}",
+            "from generators import sources as s\n    sources = {'d': s.digits('optdigits')}",
+            "sources.d.name: nothing there, optdigits here",
+        ),
     ],
-)  # fmt: skip
+)
 def test_another_version_and_shape_are_named(old, new, part, toy, tmp_path, capsys):
     make(toy, tmp_path / "out")
     other = write_toy(tmp_path / "other", (old, new))

@@ -33,9 +33,9 @@ def places(count: int, width: int, height: int, step: int, top: int):
 
 
 @pytest.mark.parametrize(
-    "shape, factor", [((28, 28, 1), 4), ((32, 32, 3), 4), ((112, 112, 1), 1), ((200, 150, 3), 1), ((5, 4, 3), 28),
-                      ((9, 1500, 1), 1)]
-)  # fmt: skip
+    "shape, factor",
+    [((28, 28, 1), 4), ((32, 32, 3), 4), ((112, 112, 1), 1), ((200, 150, 3), 1), ((5, 4, 3), 28), ((9, 1500, 1), 1)],
+)
 def test_pictures_stand_enlarged_exactly_in_the_sheet(shape, factor):
     tiles = [tile(shape, ["a", "b"]) for _ in range(13)]
     sheet = np.asarray(describe.sheet([("first", tiles[:2]), ("second", tiles)], "title"))

@@ -97,8 +97,12 @@ def test_the_schema_names_the_dataset(toy, tmp_path):
     for split, path in files.items():
         found = json.loads(parquet.read_schema(path).metadata[b"suppression_bench"])
         assert found == {
-            "dataset": "toy", "version": 1, "seed": 0, "split": split, "content_digest": manifest["content_digest"]
-        }  # fmt: skip
+            "dataset": "toy",
+            "version": 1,
+            "seed": 0,
+            "split": split,
+            "content_digest": manifest["content_digest"],
+        }
 
 
 def test_row_groups_keep_memory_flat(toy, tmp_path, monkeypatch):

@@ -164,7 +164,7 @@ FORGED = {
     "feature no object": lambda found: found.update(features={"parity": 2}),
     "fewer classes": lambda found: found["features"]["letters"].update(classes=2),
     "probe of no split": lambda found: found.update(probes={"parity": ["pretrain", "nowhere"]}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", FORGED)

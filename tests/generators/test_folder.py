@@ -125,9 +125,11 @@ def test_layout_faults_are_named_together(tmp_path):
     lines = fault(root).split("\n")
     assert "expects DIR/train/" in lines[0]
     assert lines[1:] == [
-        "val/cow is a class that train/ lacks", "val/dog is a class that train/ lacks",
-        "train/elk has no image", "train/fox has no image",
-    ]  # fmt: skip
+        "val/cow is a class that train/ lacks",
+        "val/dog is a class that train/ lacks",
+        "train/elk has no image",
+        "train/fox has no image",
+    ]
     root = store(tmp_path / "b", {})
     shutil.rmtree(root / "train" / "cat")
     assert fault(root).split("\n")[1:] == ["train/ has no class folder"]
@@ -232,8 +234,9 @@ def test_links_to_nothing_and_files_that_are_none(tmp_path):
     (root / "train" / "cat" / "gone.png").symlink_to(tmp_path / "gone")
     os.mkfifo(root / "train" / "cat" / "pipe.png")  # reading it would wait for ever
     assert [line.split("/")[-1] for line in fault(root).split("\n")[1:]] == [
-        "gone.png is no file (a broken link?)", "pipe.png is no file (a broken link?)"
-    ]  # fmt: skip
+        "gone.png is no file (a broken link?)",
+        "pipe.png is no file (a broken link?)",
+    ]
 
 
 def test_enormous_files_are_not_read(tmp_path, monkeypatch):

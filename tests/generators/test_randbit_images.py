@@ -58,8 +58,12 @@ def test_later_options_are_no_part_of_the_identity_at_their_default():
     assert "classes" not in plain.builtins()["sources"]["digits"]
     other = manifest.identity(dataset("randbit", {"image_source": "leaves", "image_size": 32}), 0)
     assert other.options == {
-        "digit_source": None, "image_source": "leaves", "image_size": 32, "train": None, "test": None,
-    }  # fmt: skip
+        "digit_source": None,
+        "image_source": "leaves",
+        "image_size": 32,
+        "train": None,
+        "test": None,
+    }
     assert other.sources["images"].classes == images("leaves").classes
     assert "distinct" not in manifest.identity(dataset("multidigits", {"distinct": "none"}), 0).options
     assert manifest.identity(dataset("multidigits", {"distinct": "classes"}), 0).options["distinct"] == "classes"
@@ -92,10 +96,16 @@ def test_a_default_written_out_is_the_same_dataset(name, options):
     "name, options",
     [
         ("randbit", {"image_source": "leaves", "image_size": 16, "train": 4, "test": 3}),
-        ("multidigits", {"count": 3, "distinct": "classes", "train": 4, "probe_train": 2, "probe_test": 2, "canvas": 40}),
-        ("digit-on-imagenet", {"unique_digits": 2, "image_size": 32, "train": 4, "test": 3, "digits": "redraw", "rounds": 2}),
+        (
+            "multidigits",
+            {"count": 3, "distinct": "classes", "train": 4, "probe_train": 2, "probe_test": 2, "canvas": 40},
+        ),
+        (
+            "digit-on-imagenet",
+            {"unique_digits": 2, "image_size": 32, "train": 4, "test": 3, "digits": "redraw", "rounds": 2},
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_order_of_options_does_not_matter(name, options, tmp_path):
     turned = dict(reversed(options.items()))
     assert list(turned) != list(options)

@@ -57,9 +57,15 @@ def test_only_the_dataset_is_needed(tmp_path):
 FAULTS = {
     "all at once": (
         "datset: x\nseed: 1.5\nshard_size: many\noptions: [1]\ndataset: multidigits\ncount: 3\n5: 6\n",
-        ["unknown key 'datset', did you mean 'dataset'?", "seed must be an integer, got 1.5",
-         "shard_size must be an integer, got 'many'", "options must be names and values, got [1]",
-         "unknown key 'count'", "it is an option: write it below `options:`", "unknown key 5"],
+        [
+            "unknown key 'datset', did you mean 'dataset'?",
+            "seed must be an integer, got 1.5",
+            "shard_size must be an integer, got 'many'",
+            "options must be names and values, got [1]",
+            "unknown key 'count'",
+            "it is an option: write it below `options:`",
+            "unknown key 5",
+        ],
     ),
     "options at once": (
         "dataset: multidigits\noptions: {cuont: 2, canvas: wide, placement: gird, train: true}\n",
@@ -80,7 +86,7 @@ FAULTS = {
     "too deep": ("[" * 2000, ["not valid YAML"]),
     "a text": ("randbit", ["a spec is a file of names and values", "got str"]),
     "nothing": ("", ["got NoneType"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", FAULTS)
@@ -104,9 +110,12 @@ def test_missing_unreadable_and_foreign_files(tmp_path, capsys):
     (tmp_path / "latin.yaml").write_bytes("dataset: größe".encode("latin-1"))
     (tmp_path / "nul.yaml").write_bytes(b"dataset: \0")
     for name, part in (
-        ("none.yaml", "no such file; `bench generate DATASET --print-config`"), ("folder.yaml", "cannot be read"),
-        ("latin.yaml", "not valid YAML"), ("nul.yaml", "not valid YAML"), ("nul.yaml/x.yaml", "cannot be read"),
-    ):  # fmt: skip
+        ("none.yaml", "no such file; `bench generate DATASET --print-config`"),
+        ("folder.yaml", "cannot be read"),
+        ("latin.yaml", "not valid YAML"),
+        ("nul.yaml", "not valid YAML"),
+        ("nul.yaml/x.yaml", "cannot be read"),
+    ):
         with pytest.raises(UserError, match=part):
             spec_file.read(tmp_path / name)
         assert bench("generate", f"{tmp_path}/./{name}", "--out", tmp_path / "out") == 2

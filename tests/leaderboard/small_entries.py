@@ -46,8 +46,20 @@ def cells(
 
 def rerun(slug: str, **changes) -> Rerun:
     """A finding of one number inside its interval."""
-    number = {"strength": "0", "seed": 0, "fresh": False, "feature": "digit", "correct": 5, "n": 10, "claimed": [5, 6],
-              "mean": 0.5, "low": 0.4, "high": 0.6, "inside": True, "far": False}  # fmt: skip
+    number = {
+        "strength": "0",
+        "seed": 0,
+        "fresh": False,
+        "feature": "digit",
+        "correct": 5,
+        "n": 10,
+        "claimed": [5, 6],
+        "mean": 0.5,
+        "low": 0.4,
+        "high": 0.6,
+        "inside": True,
+        "far": False,
+    }
     finding = {
         "slug": slug,
         "entry": "a" * 64,

@@ -13,9 +13,19 @@ from test_page import MARKUP, hostile
 from suppression_bench.leaderboard import page, tracks
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-         "--disable-background-networking", "--disable-component-update", "--enable-logging=stderr",
-         "--virtual-time-budget=5000", "--dump-dom"]  # fmt: skip
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--enable-logging=stderr",
+    "--virtual-time-budget=5000",
+    "--dump-dom",
+]
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")
 
 # What the visits below are written in; `done` hands a value back through the page itself.
@@ -74,7 +84,10 @@ def test_it_is_quiet_and_styled(tmp_path):
 def test_a_policy_is_in_force(tmp_path):
     """An inline handler, a style and a foreign script that got into the page by some fault would not run."""
     planted = '<p id="bad" style="color: red" onclick="document.title = 1">x</p><script>document.title = "ran"</script>'
-    result = visit(tmp_path, text().replace("<main>", "<main>" + planted), """
+    result = visit(
+        tmp_path,
+        text().replace("<main>", "<main>" + planted),
+        """
         const bad = document.getElementById("bad"), refused = [];
         document.addEventListener("securitypolicyviolation", (event) => refused.push(event.effectiveDirective));
         bad.setAttribute("onclick", "document.title = 2");
@@ -82,21 +95,26 @@ def test_a_policy_is_in_force(tmp_path):
         bad.innerHTML = "<img src='https://example.org/x.png'>";
         await fetch("https://example.org/").catch(() => 0);
         await later();
-        done([document.title, getComputedStyle(bad).color === "rgb(255, 0, 0)", refused.sort()]);""")  # fmt: skip
+        done([document.title, getComputedStyle(bad).color === "rgb(255, 0, 0)", refused.sort()]);""",
+    )
     title, red, refused = result  # the planted parts' own violations may come before the listener or after it
     assert (title, red) == ("suppression-bench: leaderboard", False)
     assert {"connect-src", "img-src", "script-src-attr"} <= set(refused)
 
 
 def test_it_sorts(tmp_path):
-    result = visit(tmp_path, text(), """
+    result = visit(
+        tmp_path,
+        text(),
+        """
         const heads = () => all("th[aria-sort]", first).map((one) => [one.textContent, one.getAttribute("aria-sort")]);
         const steps = [[names(first), heads(), ""]];
         for (const name of ["score", "score", "level", "entry", "entry", "rank", "rank"]) {
           button(name).click();
           steps.push([names(first), heads(), said()]);
         }
-        done(steps);""")  # fmt: skip
+        done(steps);""",
+    )
     start, down, up, level, entries, back, rank, turned = result
     assert start[:2] == [["alpha", "beta", "gamma", "lost"], [["rank", "ascending"]]]
     assert down[:2] == [["alpha", "beta", "gamma", "lost"], [["score [95 %]", "descending"]]]
@@ -108,7 +126,10 @@ def test_it_sorts(tmp_path):
 
 
 def test_it_filters(tmp_path):
-    result = visit(tmp_path, text(), """
+    result = visit(
+        tmp_path,
+        text(),
+        """
         const steps = [];
         for (const [name, value] of [["level", "1"], ["level", "3"], ["labels", "yes"], ["level", "0"], ["labels", "no"],
                                      ["labels", ""], ["track", "randbit-mnist"], ["track", "quick"]]) {
@@ -116,7 +137,8 @@ def test_it_filters(tmp_path):
           const none = all("p.none").filter(seen).map((one) => one.textContent);
           steps.push([names(), said(), none, all("section.track").filter(seen).map((one) => one.dataset.track)]);
         }
-        done(steps);""")  # fmt: skip
+        done(steps);""",
+    )
     empty, lacking = "No entry here passes the filters.", "No entry without labels yet. How to submit one."
     tracks_shown = ["quick", "randbit-mnist"]
     rescored, three, labels, every, without, free, second, quick = result
@@ -135,7 +157,10 @@ def test_it_filters(tmp_path):
 
 
 def test_it_shows_an_entry(tmp_path):
-    result = visit(tmp_path, text(), """
+    result = visit(
+        tmp_path,
+        text(),
+        """
         const body = document.getElementById("entry-alpha");
         const inside = body.querySelector(".opened");
         const before = seen(inside);
@@ -147,7 +172,8 @@ def test_it_shows_an_entry(tmp_path):
         await later();
         const other = document.getElementById("entry-gamma");
         steps.push(seen(other.querySelector(".opened")), Math.abs(other.getBoundingClientRect().top) < 40);
-        done(steps);""")  # fmt: skip
+        done(steps);""",
+    )
     assert result == [False, True, True, True, True, True]
 
 
@@ -217,7 +243,7 @@ def test_dark_and_light_both_have_contrast(tmp_path):
           const ratio = (pair[0] + .05) / (pair[1] + .05);
           if (ratio < 4.5) low.push([one.tagName, one.textContent.slice(0, 30), ratio]);
         }
-        done([low, getComputedStyle(document.body).backgroundColor]);"""  # fmt: skip
+        done([low, getComputedStyle(document.body).backgroundColor]);"""
     light = visit(tmp_path, text(), script, "--blink-settings=preferredColorScheme=1")
     dark = visit(tmp_path, text(), script, "--blink-settings=preferredColorScheme=0")
     assert light == [[], "rgb(255, 255, 255)"] and dark == [[], "rgb(20, 24, 29)"]
@@ -226,11 +252,15 @@ def test_dark_and_light_both_have_contrast(tmp_path):
 def test_foreign_markup_is_seen_and_not_run(tmp_path):
     evil = hostile()
     content = page.render([board([evil, *a_track()])])
-    answer = visit(tmp_path, content, """
+    answer = visit(
+        tmp_path,
+        content,
+        """
         for (const one of all("details")) one.open = true;
         await later();
         done([document.title, all("img, iframe, object, embed, svg script, [onerror]").length, all("script").length,
-              document.getElementById("entry-evil").innerText]);""")  # fmt: skip
+              document.getElementById("entry-evil").innerText]);""",
+    )
     title, foreign, scripts, shown = answer
     assert (title, foreign, scripts) == ("suppression-bench: leaderboard", 0, 2)  # the page's own and this test's
     assert "name " + MARKUP in shown and "contact " + MARKUP in shown

@@ -58,16 +58,32 @@ def words(parsed):
 def test_an_entry_shows_its_numbers_and_where_they_come_from():
     text = words(shown(a_track()))
     for part in (
-        "1–2", "0.76", "[0.74, 0.77]", "84.0 %", "V3 retrained", "V0 reported", "not used", "ceiling", "floor",
-        "▼ below the untrained encoder: digit at 4, 8", "▼ score not above the untrained encoder's, 0.65",
+        "1–2",
+        "0.76",
+        "[0.74, 0.77]",
+        "84.0 %",
+        "V3 retrained",
+        "V0 reported",
+        "not used",
+        "ceiling",
+        "floor",
+        "▼ below the untrained encoder: digit at 4, 8",
+        "▼ score not above the untrained encoder's, 0.65",
         "Its seeds cannot tell it from: Method beta.",
-        "Its seeds tell it apart from every other ranked entry.", "seed 0: 0.750, seed 1: 0.756, seed 2: 0.762",
-        "d" * 64, "c" * 40, "5" * 64, "torch 2.15.0", "device cpu, cpu capability AVX512", "recipe: randbit",
+        "Its seeds tell it apart from every other ranked entry.",
+        "seed 0: 0.750, seed 1: 0.756, seed 2: 0.762",
+        "d" * 64,
+        "c" * 40,
+        "5" * 64,
+        "torch 2.15.0",
+        "device cpu, cpu capability AVX512",
+        "recipe: randbit",
         "digit (chance 10), n=3 92.0 ± 2.0 82.0 ± 2.0 62.0 ± 2.0",
         "digit, untrained, n=3 89.0 ± 1.0 71.0 ± 1.0 51.0 ± 1.0",
         "the method is one of the package's own",
-        "V0 and V1 prove that a submission is consistent, not that it is honest", "bench run quick",
-    ):  # fmt: skip
+        "V0 and V1 prove that a submission is consistent, not that it is honest",
+        "bench run quick",
+    ):
         assert part in text, part
 
 
@@ -89,10 +105,27 @@ def test_links_lead_to_https_and_to_the_submissions_files():
 
 @pytest.mark.parametrize(
     "url",
-    ["javascript:alert(1)", "http://a.org", "//a.org", "https:a", "https://", "https://me:pw@a.org", "https://a.org:x/",
-     "https://exämple.org", "https://localhost", "https://a.org:99999", "https://a.org/" + "a" * 300,
-     "https://a.org/\u202e", "https://a.org/ b", 'https://a.org/"', "https://a.org\\@b.org", "data:text/html,x", "https://[", ""],
-)  # fmt: skip
+    [
+        "javascript:alert(1)",
+        "http://a.org",
+        "//a.org",
+        "https:a",
+        "https://",
+        "https://me:pw@a.org",
+        "https://a.org:x/",
+        "https://exämple.org",
+        "https://localhost",
+        "https://a.org:99999",
+        "https://a.org/" + "a" * 300,
+        "https://a.org/\u202e",
+        "https://a.org/ b",
+        'https://a.org/"',
+        "https://a.org\\@b.org",
+        "data:text/html,x",
+        "https://[",
+        "",
+    ],
+)
 def test_no_other_address_becomes_a_link(url):
     assert not is_link(url)
 
@@ -261,8 +294,11 @@ def test_what_cannot_be_rendered_is_refused(root, tmp_path, capsys):
 
 def test_the_repositorys_page_and_table_are_what_the_build_makes():
     """Render them anew with `bench leaderboard build`."""
-    assert [page.first_difference(path, text) for path, text in page.files(LEADERBOARD / "entries").items()
-            if path in page.differing({path: text})] == []  # fmt: skip
+    assert [
+        page.first_difference(path, text)
+        for path, text in page.files(LEADERBOARD / "entries").items()
+        if path in page.differing({path: text})
+    ] == []
 
 
 def test_a_submissions_pull_request_is_not_asked_for_the_page():

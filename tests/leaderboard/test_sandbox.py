@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -88,7 +89,8 @@ def test_it_sees_no_file_or_process_of_the_user(run, tmp_path):
     code, _ = run(f"open({str(tmp_path / 'secret')!r})", "bubblewrap")
     assert code == 1
     _, log = run(
-        "import os; print(os.path.exists('/home'), os.path.exists('/root/.ssh'), os.listdir('/tmp'))", "bubblewrap"
+        f"import os; print(os.path.exists('/home'), os.path.exists('{Path.home()}/.ssh'), os.listdir('/tmp'))",
+        "bubblewrap",
     )
     assert "False False" in log
     _, log = run("import os; print('processes', sum(name.isdigit() for name in os.listdir('/proc')))", "bubblewrap")

@@ -14,9 +14,14 @@ def trained(data, method=None, *, seed=0, augmentation=None, labels=None, observ
     method = method or Recorder()
     training = Train(**{"batch_size": 50, "epochs": 2, **training})
     outcome = train(
-        method, data.samples("pretrain"), training, augmentation or Augmentation(crop="none"), seed=seed, labels=labels,
+        method,
+        data.samples("pretrain"),
+        training,
+        augmentation or Augmentation(crop="none"),
+        seed=seed,
+        labels=labels,
         observers=observers,
-    )  # fmt: skip
+    )
     return method, outcome
 
 
@@ -53,8 +58,13 @@ def test_ids_are_a_permutation_that_tells_nothing_of_the_order(four_bits):
     assert sorted(table) == list(range(200))
     assert abs(np.corrcoef(table, np.arange(200))[0, 1]) < 0.25 and (table == np.arange(200)).sum() < 8
     method, _ = trained(four_bits, seed=1)
-    again = dict(zip(np.concatenate(positions(method.batches, four_bits)), torch.cat([b.ids for b in method.batches]).tolist(),
-                     strict=True))  # fmt: skip
+    again = dict(
+        zip(
+            np.concatenate(positions(method.batches, four_bits)),
+            torch.cat([b.ids for b in method.batches]).tolist(),
+            strict=True,
+        )
+    )
     assert sum(again[sample] == id_of[sample] for sample in range(200)) < 10
 
 

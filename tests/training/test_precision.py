@@ -62,9 +62,15 @@ def test_waits_are_seen(read):
 def waits_of(randbit, method, steps, **settings):
     """The names of the waits while a cell trains, the online probe beside it."""
     cell = make_cell(
-        method, randbit, data__bits=2, train__steps=steps, train__batch_size=20, train__optimizer="lars",
-        probe__kinds=["online"], **settings,
-    )  # fmt: skip
+        method,
+        randbit,
+        data__bits=2,
+        train__steps=steps,
+        train__batch_size=20,
+        train__optimizer="lars",
+        probe__kinds=["online"],
+        **settings,
+    )
     data, training = Data(cell.folder, 2), cell.cell.train
     samples = data.samples("pretrain")
     built = running.build_method(cell.located, data, len(samples))
@@ -73,8 +79,7 @@ def waits_of(randbit, method, steps, **settings):
     with Waits() as waits, pytest.MonkeyPatch.context() as patch:
         for name in ("cpu", "numpy", "tolist"):  # on a CPU these pass the dispatcher by
             patch.setattr(torch.Tensor, name, lambda self, *given, name=name: waits.seen.append(name))
-        train(built, samples, training, cell.cell.augmentation, seed=0, labels=labels,
-              observers=observers)  # fmt: skip
+        train(built, samples, training, cell.cell.augmentation, seed=0, labels=labels, observers=observers)
     return waits.seen
 
 
@@ -120,9 +125,12 @@ def test_two_runs_end_with_the_same_bits(randbit, tmp_path, method):
 def test_the_process_is_left_as_it_was():
     def state():
         return (
-            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark,
-            torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory,
-        )  # fmt: skip
+            torch.backends.cuda.matmul.allow_tf32,
+            torch.backends.cudnn.allow_tf32,
+            torch.backends.cudnn.benchmark,
+            torch.are_deterministic_algorithms_enabled(),
+            torch.utils.deterministic.fill_uninitialized_memory,
+        )
 
     before, method = state(), Recorder()
     with pytest.raises(KeyError), precision.configured(method, "tf32", "default", True):

@@ -17,9 +17,13 @@ from suppression_bench.training import loop
 
 STEPS = 9
 SETTINGS = dict(
-    data__bits=3, train__steps=STEPS, train__batch_size=50, train__checkpoint_seconds=0.0, train__warmup_epochs=1,
+    data__bits=3,
+    train__steps=STEPS,
+    train__batch_size=50,
+    train__checkpoint_seconds=0.0,
+    train__warmup_epochs=1,
     probe__kinds=["lbfgs", "online"],
-)  # fmt: skip
+)
 
 # Imports torch once, then runs each cell in a fork of its own: {"method", "data", "out", "settings", "kill", "at"}.
 SERVER = """
