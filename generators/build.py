@@ -126,7 +126,8 @@ def _finished(out: Path, identity: manifest.Identity, plans: list[Plan], claim: 
     before, after = present.builtins(), identity.builtins()
     if different := manifest.differences({key: before[key] for key in after}, after):
         raise UserError(f"{out} already holds another dataset ({different}); choose another --out or delete the folder")
-    if [(shard.name, shard.count) for shard in present.shards] != [(p.name, p.stop - p.start) for p in plans]:
+    # As sets: a manifest's splits stand in the order of their names, the dataset's in its own.
+    if {(shard.name, shard.count) for shard in present.shards} != {(p.name, p.stop - p.start) for p in plans}:
         size = max(shard.count for shard in present.shards)
         raise UserError(f"{out} already holds this dataset in shards of up to {size} samples; choose another --out")
     damaged = []

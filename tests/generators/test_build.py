@@ -8,6 +8,7 @@ import pytest
 from toy_data import Usage, folder_bytes, interrupted, make, write_toy
 
 from generators import manifest
+from generators.build import build
 from generators.catalog import dataset
 from generators.dataset import UserError
 from generators.inspect import verify
@@ -154,3 +155,12 @@ def test_an_option_that_says_nothing_differs_from_one_that_is_not_there():
     said = manifest.differences({"options": {"a": 1}}, {"options": {"a": 1, "mode": "nothing"}})
     assert said == "options.mode: nothing there, nothing here"  # an empty text would mean "the same dataset"
     assert not manifest.differences({"options": {"mode": "nothing"}}, {"options": {"mode": "nothing"}})
+
+
+def test_a_finished_build_is_not_made_again_whatever_its_splits_are_called(tmp_path):
+    # probe-train stands before probe-test in the dataset, behind it in the manifest.
+    few = dataset("multidigits", {"train": 20, "probe-train": 15, "probe-test": 12})
+    first = build(few, tmp_path / "out", shard_size=10)
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    assert build(few, tmp_path / "out", shard_size=10).content_digest == first.content_digest
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
