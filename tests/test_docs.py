@@ -24,6 +24,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_method_and_a_loss_of_ones_own(folder):
     method, loss = blocks("add_a_method.md")
     (folder / "pull_and_spread.py").write_text(method)

@@ -54,6 +54,7 @@ def test_imports_between_rooms_go_downward_and_in_no_circle():
     list(graphlib.TopologicalSorter(needs).static_order())
 
 
+@pytest.mark.slow
 def test_generators_import_neither_torch_nor_the_bench_and_nobody_a_plugin_by_name():
     allowed = {"generators", "numpy", "PIL", "tqdm", "yaml", "threadpoolctl", "msgspec", *sys.stdlib_module_names}
     optional = {"inspect": {"webdataset"}, "export": {"pyarrow"}}  # inside a function

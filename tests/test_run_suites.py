@@ -124,6 +124,7 @@ def test_a_folder_of_another_suite_is_named(suite, capsys):
     assert "out holds other cells too (1 of suite suite): its tables show them all" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_killed_suite_ends_with_the_table_of_an_undisturbed_run(suite):
     """Finished cells are not run again, and nothing in the table tells that the run was killed."""
     flags = ["run", "suite.yaml", "--set", "epochs=20", "checkpoint_seconds=0.05", "--only", "seed=0", "--out"]

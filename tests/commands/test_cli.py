@@ -151,6 +151,7 @@ def test_a_truncated_shard_is_refused_before_anything_is_written(randbit, tmp_pa
     assert bench("verify", folder) == 0
 
 
+@pytest.mark.slow
 def test_one_cell_from_data_to_table(randbit, tmp_path, capsys, monkeypatch):
     out = tmp_path / "one"
     flags = ["--set", "epochs=1", "--set", "bits=2", "batch_size=100", "--out", out]
@@ -186,6 +187,7 @@ def test_one_cell_from_data_to_table(randbit, tmp_path, capsys, monkeypatch):
     assert "two strengths" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_same_cell_twice_gives_the_same_record(randbit, tmp_path):
     """The same cell twice gives the same record but for the clock."""
     runs = []
@@ -216,6 +218,7 @@ def shell(line: str) -> subprocess.CompletedProcess:
         ("bench table docs/results/quick.jsonl --out /proc/table.md", 4, ["/proc/table.md"]),
     ],
 )
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_fault_and_a_full_disk_is_one_sentence(line, exit_code, words):
     answer = shell(line)
     assert answer.returncode == exit_code, answer.stderr

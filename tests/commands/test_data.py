@@ -205,6 +205,7 @@ def test_forged_manifests_are_refused_by_every_command(case, data, tmp_path, cap
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.slow
 def test_a_stopped_generation_goes_on(kind, workers, tmp_path):
     out = tmp_path / "out"
     generate = ["generate", "multidigits", "--count", "8", "--train", "5000", "--probe-train", "9", "--probe-test", "9"]

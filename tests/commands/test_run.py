@@ -68,6 +68,7 @@ def numbers(folder) -> dict:
     return {name: (record["id"], record["probes"]) for name, record in records(folder).items()}
 
 
+@pytest.mark.slow
 def test_a_suite_restarts_where_it_was(suite, capsys):
     out = suite / "out"
     assert bench("run", suite / "suite.yaml", "--out", out, "--workers", 1) == 0
@@ -90,6 +91,7 @@ def test_a_suite_restarts_where_it_was(suite, capsys):
     assert numbers(out) == first and (out / "table.md").read_text() == table
 
 
+@pytest.mark.slow
 def test_a_suite_killed_in_the_middle_ends_with_the_same_numbers(suite):
     whole, killed = suite / "whole", suite / "killed"
     command = [
@@ -122,6 +124,7 @@ def test_a_suite_killed_in_the_middle_ends_with_the_same_numbers(suite):
 
 
 @pytest.mark.parametrize("fault, status", [("raise", "failed"), ("die", "failed"), ("nan", "diverged")])
+@pytest.mark.slow
 def test_a_bad_cell_does_not_stop_the_others(suite, capsys, fault, status):
     text = SUITE + f"  - {{method: {suite / 'mine.py'}, grid: {{bits: [2]}}, set: {{method: {{fault: {fault}}}}}}}\n"
     (suite / "suite.yaml").write_text(text)
@@ -149,6 +152,7 @@ def test_a_users_own_method_and_its_edit(suite, tmp_path):
     assert len(records(tmp_path / "out")) == 2, "an edited file is another cell"
 
 
+@pytest.mark.slow
 def test_supervised_on_multidigits_both_forms(tmp_path):
     """The set of classes as target, one probe per size; the smallest net, since only the path is tested."""
     small = ["--canvas", 40, "--train", 60, "--probe-train", 50, "--probe-test", 20]

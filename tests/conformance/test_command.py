@@ -31,6 +31,7 @@ class Idle(Method):
 '''
 
 
+@pytest.mark.slow
 def test_every_check_is_shown_and_a_broken_file_fails_with_its_reason(tmp_path, capsys):
     for name, text in (("deaf", IGNORES_TEMPERATURE), ("idle", NO_GRADIENT)):
         (tmp_path / f"{name}.py").write_text(text)

@@ -128,6 +128,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "tier", "method"), CASES)
+@pytest.mark.slow
 def test_a_tiny_cell_runs_through(name, tier, method, cache, tmp_path):
     cell = tiny(name, tier, method)
     [prepared] = running.prepare([cell], 1, lambda line: None)

@@ -117,6 +117,7 @@ def test_a_cell_on_a_gpu_is_near_the_cpus(randbit, tmp_path, cuda):
 
 
 @pytest.mark.real_data
+@pytest.mark.slow
 def test_the_notebooks_recipe_on_the_real_mnist(mnist_folder, tmp_path):
     data = make_data("randbit", tmp_path, digit_source=f"mnist:{mnist_folder}", train=3000, test=500)
     record = run("simclr", data, tmp_path / "out", recipe="randbit", train__steps=30, train__batch_size=500)

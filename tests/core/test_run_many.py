@@ -50,6 +50,7 @@ def run_cells(found, out, workers=2):
     return made, lines
 
 
+@pytest.mark.slow
 def test_a_dead_worker_and_a_raising_cell_leave_the_others_alone(randbit, tmp_path, deadly):
     found = [make_cell(deadly, randbit, method__way=way, train__steps=2) for way in ("none", "exit", "raise")]
     found.append(make_cell("untrained", randbit))
@@ -143,6 +144,7 @@ def test_a_record_on_other_data_is_not_taken_for_this_cells(randbit, tmp_path):
         running.run(other, tmp_path, CPU)
 
 
+@pytest.mark.slow
 def test_a_worker_process_makes_the_same_record(randbit, tmp_path):
     found = [make_cell("simclr", randbit, data__bits=bits, train__steps=2) for bits in (0, 2)]
     made, _ = run_cells(found, tmp_path / "workers")

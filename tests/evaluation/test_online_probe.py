@@ -78,6 +78,7 @@ def test_its_state_goes_on_exactly(tasks):
         assert torch.equal(a.weights, b.weights)
 
 
+@pytest.mark.slow
 def test_it_learns_beside_a_method(randbit, tmp_path):
     settings = dict(data__bits=2, probe__kinds=["online"], train__steps=150, train__learning_rate=1e-2)
     record = run("supervised", randbit, tmp_path, **settings)

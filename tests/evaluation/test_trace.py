@@ -158,6 +158,7 @@ def test_a_look_leaves_compilation_and_kernels_as_they_were(randbit):
     assert method.encoder._compiled_call_impl is marker
 
 
+@pytest.mark.slow
 def test_an_encoder_is_compiled_once_whoever_looks(randbit, tmp_path, monkeypatch):
     # "eager" instead of a compiler: what is compiled, how often and for which shapes is the same, in no time.
     counter, original = torch._dynamo.testing.CompileCounter(), torch.compile

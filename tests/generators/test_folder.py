@@ -637,6 +637,7 @@ def test_a_picture_that_this_pillow_cannot_decode(tmp_path, monkeypatch):
 
 
 @pytest.mark.real_data
+@pytest.mark.slow
 def test_thirty_classes_of_tiny_imagenet(tmp_path):
     packed = Path(os.environ["SUPPRESSION_BENCH_DATA"]) / "tiny-imagenet-30.zip"
     if not packed.is_file():

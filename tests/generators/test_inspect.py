@@ -127,6 +127,7 @@ def test_an_unknown_split_is_named(toy):
 # Other readers
 
 
+@pytest.mark.slow
 def test_torch_loads_it_in_spawned_workers(toy):
     from torch.utils.data import DataLoader
 

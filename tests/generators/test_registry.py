@@ -43,6 +43,7 @@ def test_embedded_datasets_are_rebuilt(title, tmp_path):
 @pytest.mark.parametrize(
     "title", ["RandBit-MNIST (the suite `randbit-mnist`)", "MultiDigits-MNIST, sizes 20 and 80 (Table 4)"]
 )
+@pytest.mark.slow
 def test_mnist_datasets_are_rebuilt(title, tmp_path):
     sources = {"mnist": f"mnist:{os.environ['SUPPRESSION_BENCH_DATA']}"}
     assert rebuilt(ENTRIES[title], tmp_path / "out", sources) == ENTRIES[title].content_digest

@@ -90,6 +90,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("case", FAULTS)
+@pytest.mark.slow
 def test_every_fault_at_once(case, tmp_path, capsys):
     text, parts = FAULTS[case]
     path = written(tmp_path / "mine.yaml", text)

@@ -470,6 +470,7 @@ def test_a_fault_shows_foreign_text_as_what_it_is(copy):
 ENTRIES = Path(__file__).parents[2] / "leaderboard" / "entries"
 
 
+@pytest.mark.slow
 def test_the_repositorys_own_entries_are_in_order():
     """Every committed entry passes the check, and every noted level of embedded data is the one it reaches."""
     loaded = [entries.load(folder) for folder in entries.folders(ENTRIES)]

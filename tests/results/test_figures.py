@@ -287,6 +287,7 @@ def many():
     return [*records, *(make_record([probe_entry(30 + i)], name, bits=9) for i, name in enumerate(names))]
 
 
+@pytest.mark.slow
 def test_every_kind_is_drawn_with_the_same_bytes_for_the_same_records(tmp_path):
     study = study_of(everything())
     assert figures.drawable(study) == ["curves", "trade-off", "learning", "temperature", "align-uniform"]
@@ -304,6 +305,7 @@ def test_nothing_is_listed_that_cannot_be_drawn():
 
 
 @pytest.mark.parametrize("records", [everything, many])
+@pytest.mark.slow
 def test_no_text_is_smaller_than_eight_points_or_cut_off(tmp_path, saved, records):
     study = study_of(records())
     for name in figures.drawable(study):

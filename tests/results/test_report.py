@@ -173,6 +173,7 @@ def test_the_suites_command():
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium")
+@pytest.mark.slow
 def test_a_browser_shows_it_on_a_phone_without_a_word(text, tmp_path):
     """A frame of 390 pixels, as browsers without a head have no narrower windows; the page itself has no script."""
     policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', text).group()

@@ -282,6 +282,7 @@ def test_all_is_decoded_before_a_cell_starts(folder, tmp_path, decodings):
     assert running.run(planned[1], tmp_path / "out", CPU).run.status == "ok" and not decodings
 
 
+@pytest.mark.slow
 def test_the_second_run_of_a_suite_generates_and_decodes_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SUPPRESSION_BENCH_CACHE", str(tmp_path / "cache"))
     (tmp_path / "suite.yaml").write_text(SUITE)

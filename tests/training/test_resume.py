@@ -117,6 +117,7 @@ def kills():
 
 
 @pytest.mark.parametrize(("method", "kill", "at"), list(kills()))
+@pytest.mark.slow
 def test_sigkill_and_restart_end_with_the_undisturbed_weights(server, randbit, tmp_path, whole, method, kill, at):
     undisturbed, expected = whole(method)
     job = dict(method=method, data=randbit, out=tmp_path / "out", settings=SETTINGS)
